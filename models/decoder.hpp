@@ -1,0 +1,65 @@
+#pragma once
+// Continuous batching: every live turn gets one token a step; turns join and leave between steps. Each token is stamped
+// with the log-prob under the very distribution it was drawn from (float32, at the turn's temperature) and the version
+// of the weights that made it.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/expected.hpp"
+#include "models/model.hpp"
+
+namespace millrace {
+
+using TurnId = std::uint64_t;
+
+struct Sampling {
+  double temperature = 1.0;  // 0 = greedy
+  double top_p = 1.0;        // 1 = off
+  int top_k = 0;             // <= 0 = off
+  int max_tokens = 24;       // >= 1; cut to what the context leaves
+  std::uint64_t seed = 0;    // same seed, same prompt, same weights: same tokens, whatever else is in the batch
+  std::vector<std::string> stop;  // texts that end the turn; their tokens are kept
+};
+
+enum class Finish { stop, length };  // stop: end-of-turn token or a stop text
+
+struct FinishedTurn {
+  TurnId id = 0;
+  Tokens tokens;                  // the end-of-turn token included when it was sampled; nothing is ever added
+  std::vector<float> logp;        // [tokens]
+  std::vector<Version> versions;  // [tokens]
+  Finish finish = Finish::length;
+  Version last_weights = 0;       // weights in use when the turn ended
+};
+
+struct DecoderSettings {
+  int max_context = 2048;  // tokens of prompt and answer
+  bool recompute_on_swap = false;
+};
+
+class Decoder {
+ public:
+  Decoder(const Model& model, DecoderSettings settings);
+  ~Decoder();
+
+  // Errors: empty prompt; "prompt_too_long: ..." where no room for one token is left; bad sampling values; id in use.
+  expected<void> start(TurnId id, const Tokens& prompt, const Sampling& sampling);
+  void cancel(TurnId id);  // unknown ids are ignored
+  // Feeds new prompts, then samples one token for every live turn. Returns the turns that ended with it.
+  std::vector<FinishedTurn> step();
+  // Takes new weights, all or nothing. Errors: a name, a shape or a value (NaN) that does not fit; the old ones stay.
+  expected<void> swap(SnapshotPtr weights);
+
+  std::size_t live() const;
+  Version version() const;
+  std::uint64_t prompt_tokens() const;     // fed so far
+  std::uint64_t generated_tokens() const;  // sampled so far
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace

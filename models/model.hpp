@@ -1,0 +1,33 @@
+#pragma once
+// A language model as others hold it: a name for weights they never touch. No Torch in sight.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "config/expected.hpp"
+#include "config/settings.hpp"
+#include "models/text/tokenizer.hpp"
+
+namespace millrace {
+
+// The weights of one published policy. Immutable: whoever holds the pointer may read it for ever.
+class Snapshot;
+using SnapshotPtr = std::shared_ptr<const Snapshot>;
+
+Version version_of(const Snapshot& snapshot);
+std::uint64_t checksum_of(const Snapshot& snapshot);  // over every weight's bits; takes as long as reading them
+
+struct Model {
+  SnapshotPtr weights;  // version 0
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::string name;     // what the API calls it
+};
+
+// Reads settings.path (GGUF) or makes a random byte-level model from settings.random and the seed.
+// Errors: file missing, malformed, unknown architecture, a tensor missing or of the wrong shape.
+expected<Model> load_model(const ModelSettings& settings, std::uint64_t seed);
+
+// Threads that one call into models/ may use, on the calling thread. Every compute actor calls it when it starts.
+void use_threads(int threads);
+
+}  // namespace millrace

@@ -1,0 +1,55 @@
+#pragma once
+// The policy's half of SAO: gradients are added up as trajectories arrive and divided once, at the step, by the batch's
+// action tokens. A step writes the next version's weights beside the old ones, which generators go on reading.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "config/settings.hpp"
+#include "models/model.hpp"
+#include "models/sequence.hpp"
+
+namespace millrace {
+
+// Sums over action tokens, so that they can be added across passes and divided once. Named as in metrics.
+struct PolicySums {
+  double tokens = 0;        // action tokens
+  double loss = 0;
+  double masked_low = 0;    // tokens with r <= 1 - low
+  double masked_high = 0;   // tokens with r >= 1 + high
+  double ratio = 0, ratio_squared = 0;            // over all: effective sample size
+  double kept = 0, kept_squared = 0;              // over what the band leaves
+  double kl = 0;            // r - 1 - log r: estimates KL(behaviour || policy), nats
+  double entropy = 0;       // nats
+  PolicySums& operator+=(const PolicySums& other);
+  double effective_sample_size_ratio() const { return ratio_squared > 0 ? ratio * ratio / (tokens * ratio_squared) : 0; }
+};
+
+struct PolicyStep {
+  SnapshotPtr weights;       // null: the step was skipped and nothing has changed
+  std::string skipped;       // why: "no action tokens", "non-finite gradient"
+  double gradient_norm = 0;  // before clipping, of the mean loss
+  PolicySums sums;
+};
+
+class PolicyLearner {
+ public:
+  PolicyLearner(const Model& model, const PolicySettings& settings, const TrustRegion& region);
+  ~PolicyLearner();
+
+  // Forward and backward of all given trajectories in one packed pass. advantages[i] has one entry a token of
+  // sequences[i], read where its mask is 1. Sequences without action tokens change nothing.
+  PolicySums accumulate(std::span<const Sequence> sequences, std::span<const std::vector<float>> advantages);
+
+  // Divides, clips, updates, and starts the next batch. The new snapshot carries `next` as its version.
+  PolicyStep step(Version next);
+
+  // The accumulated gradient before the division, all parameters one after the other. For tests.
+  std::vector<float> gradient() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace

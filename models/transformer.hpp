@@ -1,0 +1,92 @@
+#pragma once
+// Decoder-only transformer (RMSNorm, RoPE, grouped-query attention, SwiGLU) as pure functions of its weights.
+// Torch is seen here: included by models/*.cpp and the tests of models/ only.
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "config/expected.hpp"
+#include "models/model.hpp"
+#include "models/sequence.hpp"
+
+namespace millrace {
+
+struct Architecture {
+  std::int64_t vocab = 0;
+  std::int64_t hidden = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t intermediate = 0;
+  double rope_theta = 10000.0;
+  double norm_eps = 1e-5;
+  bool tied = true;  // the head is the embedding
+};
+
+// Linear weights are [out, in]. Names in `Weights` follow Hugging Face: model.layers.0.self_attn.q_proj.weight, ...
+struct Layer {
+  at::Tensor attention_norm, q, k, v, o, mlp_norm, gate, up, down;
+};
+
+struct Weights {
+  at::Tensor embedding;  // [vocab, hidden]
+  std::vector<Layer> layers;
+  at::Tensor final_norm;
+  at::Tensor head;  // [vocab, hidden]; the same tensor as embedding where tied
+};
+
+// Visits every distinct tensor with its name, always in the same order: a tied head once.
+template <class WeightsOrConst, class Visit>
+void for_each_tensor(WeightsOrConst& weights, bool tied, Visit visit) {
+  visit("model.embed_tokens.weight", weights.embedding);
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    auto& layer = weights.layers[i];
+    const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    visit(prefix + "input_layernorm.weight", layer.attention_norm);
+    visit(prefix + "self_attn.q_proj.weight", layer.q);
+    visit(prefix + "self_attn.k_proj.weight", layer.k);
+    visit(prefix + "self_attn.v_proj.weight", layer.v);
+    visit(prefix + "self_attn.o_proj.weight", layer.o);
+    visit(prefix + "post_attention_layernorm.weight", layer.mlp_norm);
+    visit(prefix + "mlp.gate_proj.weight", layer.gate);
+    visit(prefix + "mlp.up_proj.weight", layer.up);
+    visit(prefix + "mlp.down_proj.weight", layer.down);
+  }
+  visit("model.norm.weight", weights.final_norm);
+  if (!tied) visit("lm_head.weight", weights.head);
+}
+
+class Snapshot {
+ public:
+  Snapshot(Version version, Architecture architecture, Weights weights)
+      : version(version), architecture(architecture), weights(std::move(weights)) {}
+  const Version version;
+  const Architecture architecture;
+  const Weights weights;  // float32 master weights, no gradient
+};
+
+// Several sequences in one pass without padding. A prefix that all of them share (at most up to the token before the
+// first action) is computed once: `tokens` holds it first, then each sequence's rest.
+struct Pack {
+  at::Tensor tokens;     // [total] int64
+  at::Tensor positions;  // [total] int64, from 0 in every sequence
+  at::Tensor mask;       // [total, total] additive attention mask: 0 where row may see column, -inf elsewhere
+  std::int64_t prefix = 0;
+  std::vector<std::vector<std::int64_t>> rows;  // rows[i][t] = where token t of sequence i stands in `tokens`
+};
+
+Pack make_pack(std::span<const Sequence> sequences, at::ScalarType dtype);
+
+// Final hidden states [total, hidden], normed. Differentiable in every weight that requires a gradient.
+at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack);
+
+// Logits [rows, vocab] in float32 of the given hidden rows.
+at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden);
+
+// Checks names, shapes and finiteness against the architecture. Used before weights are taken by anyone.
+expected<void> check_weights(const Architecture& architecture, const Weights& weights);
+
+}  // namespace millrace

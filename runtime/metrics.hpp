@@ -1,0 +1,74 @@
+#pragma once
+// Every metric of the service, named once (DESIGN: prefix millrace_, base units, bounded labels). Thread-safe; each
+// member may be called from any actor.
+#include <memory>
+#include <string>
+
+#include "runtime/staleness.hpp"
+#include "runtime/trajectory.hpp"
+
+namespace millrace {
+
+// One policy step as metrics, status and the progress line show it.
+struct StepReport {
+  Version policy_version = 0;
+  double reward_mean = 0;
+  double lag_mean = 0;   // versions, over trained tokens
+  Version lag_max = 0;
+  double masked_share_low = 0;
+  double masked_share_high = 0;
+  double effective_sample_size = 0;  // ratio, 0..1
+  double explained_variance = 0;     // NaN where undefined
+  double entropy = 0;                // nats
+  double kl = 0;                     // nats
+  double policy_gradient_norm = 0;
+  double value_gradient_norm = 0;
+  double value_loss = 0;
+  double generated_tokens_per_second = 0;  // since the last step
+  double trained_tokens_per_second = 0;
+  double step_seconds = 0;           // since the last step was published
+  double generator_busy = 0;         // share of step_seconds
+  double policy_busy = 0;
+  double value_busy = 0;
+  std::uint64_t trained_tokens = 0;  // action tokens
+  std::uint64_t learner_token_passes = 0;  // tokens x passes (forward and backward) of both learners
+  std::uint64_t resident_bytes = 0;
+};
+
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+
+  std::string text() const;  // Prometheus exposition format 0.0.4
+
+  void policy_version(Version version);
+  void value_version(std::uint64_t version);
+  void reward_spec(std::uint64_t version);
+  void preference_shift();
+  void tokens_generated(std::uint64_t prompt, std::uint64_t generated);  // increments
+  void judged(const Lag& lag, std::size_t tokens, bool trained);  // policy_lag_versions, once a token of each stage
+  void reward_lag(std::uint64_t versions);
+  void outcome(Outcome outcome, std::size_t action_tokens);       // once a trajectory, when it is known
+  void stages(const StageSeconds& seconds);                       // once a trajectory
+  void reward(double reward);                                     // histogram and mean of the last 128
+  void gate_decision(const char* decision, const char* reason);   // grant|wait|reject, and why
+  void gate(int capacity, int running, int queued, int queue_capacity);
+  void value_step(double seconds, double gradient_norm, double learning_rate);
+  void policy_step(const StepReport& report, double learning_rate, double update_seconds, double masked_low_tokens,
+                   double masked_high_tokens);
+  void step_skipped(const char* learner);
+  void publish(bool ok, double seconds, double pause_seconds);
+  void environment_error(const std::string& environment, const char* kind);
+  void actor_restart(const char* actor);
+  void ledger_commit(double seconds, std::size_t records);
+  void http(const char* route, const char* method, int code, double seconds);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::uint64_t resident_bytes();  // of this process, now
+
+}  // namespace millrace
