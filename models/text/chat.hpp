@@ -12,6 +12,9 @@ struct Message {
   std::string content;
 };
 
+// The system message that a ChatML template opens with where the conversation has none; empty if it has no such text.
+std::string default_system_of(const std::string& chat_template);
+
 // Text as the template renders it, with the header of the assistant's answer at the end.
 std::string render_chat(const std::vector<Message>& messages, const std::string& default_system);
 

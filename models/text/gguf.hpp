@@ -37,6 +37,7 @@ class GgufFile {
   expected<std::vector<std::string>> texts(const std::string& key) const;
   expected<std::vector<std::int64_t>> integers(const std::string& key) const;
   const std::map<std::string, GgufTensor>& tensors() const;
+  const std::string& path() const;
 
  private:
   struct State;

@@ -1,0 +1,67 @@
+#include "models/text/pre_tokenizer.hpp"
+
+#include <cstddef>
+#include <stdexcept>
+
+#include "models/text/utf8.hpp"
+
+namespace millrace {
+namespace {
+
+// White space as Unicode defines it; \s of PCRE2 counts U+180E, too.
+#define SPACE R"(\p{Z}\t-\r\x{85})"
+
+// llama.cpp cuts for `smollm` twice: each \p{N} is a piece, and what lies between is cut as GPT-2 does it. This is both
+// in one: white space before a digit belongs together, before other text its last character goes with what follows.
+constexpr std::string_view smollm =
+    R"(\p{N}|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\p{L}\p{N})" SPACE R"(]+|[)" SPACE R"(]+(?![^\p{N})" SPACE R"(]))"
+    R"(|[)" SPACE R"(]+)";
+
+#undef SPACE
+
+pcre2_code* compile(std::string_view pattern) {
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &offset, nullptr);
+  if (!code) throw std::logic_error("pre-tokenizer pattern, at " + std::to_string(offset));
+  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT it matches all the same, only slower
+  return code;
+}
+
+}  // namespace
+
+expected<PreTokenizer> PreTokenizer::make(const std::string& name) {
+  PreTokenizer made;
+  if (name == "smollm") {
+    made.pattern_.reset(compile(smollm));
+  } else if (name != "bytes") {
+    return fail("unknown pre-tokenizer " + quoted(name) + ": known are \"smollm\" and \"bytes\"");
+  }
+  return made;
+}
+
+std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
+  std::vector<std::string_view> pieces;
+  if (text.empty()) return pieces;
+  if (!pattern_) return {text};
+  struct FreeMatch {
+    void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+  };
+  const std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create(1, nullptr));
+  for (std::size_t position = 0; position < text.size();) {
+    const int found = pcre2_match(pattern_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position, 0,
+                                  match.get(), nullptr);
+    if (found < 0 && found != PCRE2_ERROR_NOMATCH) throw std::runtime_error("PCRE2 error " + std::to_string(found));
+    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
+    const std::size_t begin = found < 0 ? text.size() : range[0];
+    const std::size_t end = found < 0 ? text.size() : range[1];
+    // The pattern covers all valid characters: what it leaves out is bytes that are no UTF-8.
+    if (begin > position) pieces.push_back(text.substr(position, begin - position));
+    if (end > begin) pieces.push_back(text.substr(begin, end - begin));
+    position = end;
+  }
+  return pieces;
+}
+
+}  // namespace millrace
