@@ -1,0 +1,48 @@
+#pragma once
+// The program's subcommands as functions, each in the file of its name. They print what they have to say and return the
+// exit code.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+enum ExitCode : int { done = 0, failed = 1, bad_use = 2 };
+
+struct ServeCommand {
+  std::string config;             // file
+  std::vector<std::string> sets;  // section.key=value
+  std::uint64_t steps = 0;        // published versions after which the service ends; 0 = never
+  bool fresh = false;             // move existing state aside instead of resuming it
+  bool json = false;              // one object a policy step on stdout
+};
+int serve(const ServeCommand& command);
+
+// What all commands share that talk to a running service.
+struct ClientCommand {
+  std::string address = "127.0.0.1:8700";
+  std::string token_file;
+  bool json = false;
+};
+int status(const ClientCommand& command);
+int shift(const ClientCommand& command, const std::string& spec);  // a spec's name, or a file that holds one
+int chat(const ClientCommand& command);
+
+struct TrajectoriesCommand : ClientCommand {
+  std::string state;   // queued | trained | rejected; empty = all
+  int limit = 20;      // newest first
+  std::string config;  // with one of these two the ledger's file is read, no service is asked
+  std::string state_dir;
+};
+int trajectories(const TrajectoriesCommand& command);
+
+struct ConfigCommand {
+  std::string config;
+  std::vector<std::string> sets;
+  bool json = false;
+};
+int config_check(const ConfigCommand& command);
+int config_show(const ConfigCommand& command);
+int config_schema();
+
+}  // namespace millrace

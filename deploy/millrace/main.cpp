@@ -1,0 +1,85 @@
+// Reads the command line; each subcommand is a function of commands.hpp.
+#include <CLI/CLI.hpp>
+
+#include "deploy/millrace/console.hpp"
+
+namespace {
+
+using namespace millrace;
+
+CLI::App* add_client(CLI::App& app, const std::string& name, const std::string& help, ClientCommand& command) {
+  auto* sub = app.add_subcommand(name, help);
+  sub->add_option("--address", command.address, "HOST:PORT of the service")->capture_default_str();
+  sub->add_option("--token-file", command.token_file, "File that holds the service's bearer token");
+  sub->add_flag("--json", command.json, "Print JSON");
+  return sub;
+}
+
+template <class Command>
+void add_config(CLI::App* sub, Command& command) {
+  sub->add_option("CONFIG", command.config, "Config file, e.g. config/presets/quickstart.json")->required();
+  sub->add_option("--set", command.sets, "section.key=value, stronger than file and environment");
+  sub->add_flag("--json", command.json, "Print JSON");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Millrace trains a language-model policy while it is being used."};
+  app.name("millrace");
+  app.require_subcommand(1);
+  int code = done;
+
+  ServeCommand serve_command;
+  auto* serve_app = app.add_subcommand("serve", "Run the service: generate, score, train, answer");
+  add_config(serve_app, serve_command);
+  serve_app->add_option("--steps", serve_command.steps, "End after so many published versions (0: never)");
+  serve_app->add_flag("--fresh", serve_command.fresh, "Move existing state aside and start anew");
+  serve_app->callback([&] { code = serve(serve_command); });
+
+  ClientCommand client;
+  add_client(app, "status", "Versions, counts and capacity of a running service", client)->callback([&] {
+    code = status(client);
+  });
+
+  std::string spec;
+  auto* shift_app = add_client(app, "shift", "Replace what is rewarded, while the service runs", client);
+  shift_app->add_option("SPEC", spec, "Name of a spec (cute), or a file that holds one")->required();
+  shift_app->callback([&] { code = shift(client, spec); });
+
+  add_client(app, "chat", "Talk to the policy; one line a message, /new and /quit", client)->callback([&] {
+    code = chat(client);
+  });
+
+  TrajectoriesCommand list;
+  auto* list_app = add_client(app, "trajectories", "What happened to which trajectory, newest first", list);
+  list_app->add_option("--state", list.state, "Only these")->check(CLI::IsMember({"queued", "trained", "rejected"}));
+  list_app->add_option("--limit", list.limit, "At most so many")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  auto* ledger_of = list_app->add_option("--config", list.config, "Read the ledger of this config, ask no service");
+  list_app->add_option("--state-dir", list.state_dir, "Read the ledger in this folder, ask no service")
+      ->excludes(ledger_of);
+  list_app->callback([&] { code = trajectories(list); });
+
+  ConfigCommand config;
+  auto* config_app = app.add_subcommand("config", "Check and show settings");
+  config_app->require_subcommand(1);
+  auto* check_app = config_app->add_subcommand("check", "Is this config right?");
+  add_config(check_app, config);
+  check_app->callback([&] { code = config_check(config); });
+  auto* show_app = config_app->add_subcommand("show", "All settings with their values, defaults included");
+  add_config(show_app, config);
+  show_app->callback([&] { code = config_show(config); });
+  auto* schema_app = config_app->add_subcommand("schema", "JSON Schema of the config file");
+  schema_app->add_flag("--json", config.json, "The schema is JSON in any case");
+  schema_app->callback([&] { code = config_schema(); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    return complain(bad_use, std::string(error.what()) + " (millrace --help)");
+  }
+  return code;
+}

@@ -1,0 +1,51 @@
+#include "deploy/millrace/signals.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "runtime/log.hpp"
+
+namespace millrace {
+namespace {
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+}  // namespace
+
+void block_signals() {
+  const sigset_t set = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+SignalWatch::SignalWatch(std::function<void()> stop) {
+  thread_ = std::thread([this, stop = std::move(stop)] {
+    const sigset_t set = ending_signals();
+    int number = 0;
+    sigwait(&set, &number);
+    if (over_) return;
+    log_info("serve", "signal received: ending in order, a second signal ends at once");
+    stop();
+    sigwait(&set, &number);
+    if (over_) return;
+    log_warning("serve", "second signal: ending at once");
+    _exit(1);
+  });
+}
+
+SignalWatch::~SignalWatch() {
+  over_ = true;
+  pthread_kill(thread_.native_handle(), SIGTERM);  // wakes the wait
+  thread_.join();
+}
+
+}  // namespace millrace
