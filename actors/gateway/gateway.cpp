@@ -1,0 +1,97 @@
+#include "actors/gateway/gateway.hpp"
+
+#include <chrono>
+#include <string_view>
+
+namespace millrace {
+
+namespace {
+
+struct Entry {
+  const char* method;
+  const char* path;  // a trailing /* stands for one more segment
+  Route route;
+};
+
+void get_livez(GatewaySelf, const GatewaySetup&, const HttpExchange& exchange) {
+  exchange.reply({200, "ok\n", "text/plain", {}});
+}
+
+void get_metrics(GatewaySelf, const GatewaySetup& setup, const HttpExchange& exchange) {
+  exchange.reply({200, setup.metrics->text(), "text/plain; version=0.0.4; charset=utf-8", {}});
+}
+
+// Ready when every actor on the way of a request answers; a hung one makes it time out.
+void get_readyz(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
+  self->request(setup.gatekeeper, std::chrono::seconds(2), status_atom_v)
+      .then(
+          [exchange](const GateStatus&) {
+            exchange.reply({200, "ready\n", "text/plain", {}});
+          },
+          [exchange](const caf::error&) {
+            exchange.reply({503, "the gatekeeper does not answer\n", "text/plain", {}});
+          });
+}
+
+constexpr Entry routes[] = {
+    {"GET", "/livez", get_livez},
+    {"GET", "/readyz", get_readyz},
+    {"GET", "/metrics", get_metrics},
+    {"GET", "/v1/models", get_models},
+    {"POST", "/v1/chat/completions", post_chat},
+    {"GET", "/admin/v1/status", get_status},
+    {"GET", "/admin/v1/trajectories", get_trajectories},
+    {"GET", "/admin/v1/trajectories/*", get_trajectory},
+    {"GET", "/admin/v1/reward-spec", get_reward_spec},
+    {"PUT", "/admin/v1/reward-spec", put_reward_spec},
+};
+
+bool fits(std::string_view pattern, std::string_view path) {
+  if (!pattern.ends_with("/*")) return pattern == path;
+  pattern.remove_suffix(1);
+  return path.starts_with(pattern) && path.size() > pattern.size() &&
+         path.find('/', pattern.size()) == std::string_view::npos;
+}
+
+// The reply, with its count and duration under the route's own name.
+HttpReply measured(const GatewaySetup& setup, const HttpExchange& exchange, const char* route) {
+  return [metrics = setup.metrics, reply = exchange.reply, method = exchange.request.method, route,
+          start = std::chrono::steady_clock::now()](HttpResponse response) {
+    metrics->http(route, method.c_str(), response.status,
+                  std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    reply(std::move(response));
+  };
+}
+
+void dispatch(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
+  const Entry* same_path = nullptr;
+  for (const Entry& entry : routes) {
+    if (!fits(entry.path, exchange.request.path)) continue;
+    same_path = &entry;
+    if (exchange.request.method == entry.method) {
+      return entry.route(self, setup, {exchange.request, measured(setup, exchange, entry.path)});
+    }
+  }
+  const HttpReply reply = measured(setup, exchange, same_path ? same_path->path : "other");
+  if (same_path) {
+    reply(
+        http_error(405, exchange.request.path + " does not take " + exchange.request.method, "invalid_request_error"));
+  } else {
+    reply(http_error(404, "there is nothing at " + exchange.request.path, "not_found_error"));
+  }
+}
+
+}  // namespace
+
+const char* GatewayState::name = "gateway";
+
+HttpResponse json_response(const nlohmann::json& body, int status) {
+  // Text of a model need not be valid UTF-8; a reply has to be.
+  return {status, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "application/json", {}};
+}
+
+GatewayActor::behavior_type gateway(GatewaySelf self, std::shared_ptr<const GatewaySetup> setup) {
+  return {[self, setup](http_atom, const HttpExchange& exchange) { dispatch(self, *setup, exchange); }};
+}
+
+}  // namespace millrace

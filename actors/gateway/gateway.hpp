@@ -1,0 +1,45 @@
+#pragma once
+// The gateway: one table of routes, each a function that turns a request into messages and, later, their answers into
+// JSON. No route waits; the reply is sent when the last answer is there.
+#include <functional>
+#include <memory>
+
+#include "actors/protocol/interfaces.hpp"
+#include "runtime/activity.hpp"
+
+namespace millrace {
+
+// Whom the routes may ask.
+struct GatewaySetup {
+  GatekeeperActor gatekeeper;
+  GeneratorActor generator;
+  ScorerActor scorer;
+  ObserverActor observer;
+  std::shared_ptr<const Model> model;
+  Settings settings;
+  Metrics* metrics = nullptr;
+};
+
+struct GatewayState {
+  std::uint64_t next_completion = 1;
+  static const char* name;
+};
+
+using GatewaySelf = GatewayActor::stateful_pointer<GatewayState>;
+
+GatewayActor::behavior_type gateway(GatewaySelf self, std::shared_ptr<const GatewaySetup> setup);
+
+// Routes, by file. Each answers through the exchange's reply exactly once.
+using Route = void (*)(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+
+void get_status(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // admin.cpp
+void get_trajectories(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void get_trajectory(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void get_reward_spec(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void put_reward_spec(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void get_models(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // completions.cpp
+void post_chat(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+
+HttpResponse json_response(const nlohmann::json& body, int status = 200);
+
+}  // namespace millrace

@@ -1,0 +1,79 @@
+#include "actors/observer.hpp"
+
+namespace millrace {
+
+namespace {
+
+using Self = ObserverActor::stateful_pointer<ObserverState>;
+
+void show(Self self, const Activity& activity, const std::function<void(const StepReport&)>& on_step) {
+  auto& state = self->state;
+  while (!state.policy.empty() && !state.value.empty()) {
+    StepReport report = state.policy.front();
+    const ValueReport& value = state.value.front();
+    report.value_loss = value.loss;
+    report.value_gradient_norm = value.gradient_norm;
+    report.explained_variance = value.explained_variance;
+    state.policy.pop_front();
+    state.value.pop_front();
+    state.measure(report, activity);
+    state.latest = report;
+    on_step(report);
+  }
+}
+
+double share(std::uint64_t nanoseconds, std::uint64_t& before, double seconds) {
+  const double result = static_cast<double>(nanoseconds - before) / 1e9 / seconds;
+  before = nanoseconds;
+  return result;
+}
+
+}  // namespace
+
+const char* ObserverState::name = "observer";
+
+void ObserverState::start(const Activity& activity) {
+  since = std::chrono::steady_clock::now();
+  generated = activity.generated_tokens;
+  passes = activity.learner_token_passes;
+  generator_ns = activity.generator_busy_ns;
+  policy_ns = activity.policy_busy_ns;
+  value_ns = activity.value_busy_ns;
+}
+
+void ObserverState::measure(StepReport& report, const Activity& activity) {
+  const auto now = std::chrono::steady_clock::now();
+  const double seconds = std::chrono::duration<double>(now - since).count();
+  since = now;
+  report.step_seconds = seconds;
+  report.generated_tokens_per_second = static_cast<double>(activity.generated_tokens - generated) / seconds;
+  report.trained_tokens_per_second = static_cast<double>(report.trained_tokens) / seconds;
+  report.learner_token_passes = activity.learner_token_passes - passes;
+  report.generator_busy = share(activity.generator_busy_ns, generator_ns, seconds);
+  report.policy_busy = share(activity.policy_busy_ns, policy_ns, seconds);
+  report.value_busy = share(activity.value_busy_ns, value_ns, seconds);
+  report.resident_bytes = resident_bytes();
+  generated = activity.generated_tokens;
+  passes = activity.learner_token_passes;
+}
+
+ObserverActor::behavior_type observer(Self self, Activity* activity, std::function<void(const StepReport&)> on_step) {
+  self->state.start(*activity);
+  return {
+      [=](step_atom, const StepReport& report) {
+        self->state.policy.push_back(report);
+        show(self, *activity, on_step);
+      },
+      [=](step_atom, const ValueReport& report) {
+        if (report.policy_steps) {
+          self->state.value.push_back(report);
+          show(self, *activity, on_step);
+        } else {
+          self->state.start(*activity);  // a value-only step belongs to no policy step
+        }
+      },
+      [self](status_atom) { return self->state.latest; },
+  };
+}
+
+}  // namespace millrace

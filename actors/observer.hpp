@@ -1,0 +1,30 @@
+#pragma once
+// Joins the two learners' reports of a step, adds what the compute actors did meanwhile, and shows the whole to whoever
+// runs the service. Both learners report every step in order, so two queues are enough.
+#include <chrono>
+#include <deque>
+#include <functional>
+
+#include "actors/protocol/interfaces.hpp"
+#include "runtime/activity.hpp"
+
+namespace millrace {
+
+struct ObserverState {
+  std::deque<StepReport> policy;
+  std::deque<ValueReport> value;
+  StepReport latest;
+
+  // What the counters stood at when the last report was made.
+  std::chrono::steady_clock::time_point since;
+  std::uint64_t generated = 0, passes = 0, generator_ns = 0, policy_ns = 0, value_ns = 0;
+
+  void start(const Activity& activity);
+  void measure(StepReport& report, const Activity& activity);
+  static const char* name;
+};
+
+ObserverActor::behavior_type observer(ObserverActor::stateful_pointer<ObserverState> self, Activity* activity,
+                                      std::function<void(const StepReport&)> on_step);
+
+}  // namespace millrace

@@ -1,0 +1,83 @@
+#pragma once
+// The map of the service: every actor's interface, one comment a clause. Read it from top to bottom and you have
+// followed a trajectory from its permit to its gradient step.
+#include <caf/replies_to.hpp>
+#include <caf/typed_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/protocol/messages.hpp"
+
+namespace millrace {
+
+// Grants permits, keeps the ledger, judges lag, and says what becomes of every trajectory.
+using GatekeeperActor = caf::typed_actor<
+    // Asks for a permit; answered with a trajectory id as soon as the gate has room.
+    caf::replies_to<permit_atom>::with<TrajectoryId>,
+    // Brings a finished session's trajectory and gives its permit back.
+    caf::reacts_to<submit_atom, FinishedSession>,
+    // The learner's credit: up to so many trajectories of the open step; answered as soon as there are any.
+    caf::replies_to<take_atom, int>::with<Taken>,
+    // The open step is published as this version.
+    caf::reacts_to<published_atom, Version>,
+    // The open step made no version, for this reason.
+    caf::reacts_to<skipped_atom, std::string>,
+    // Counts, capacity and version.
+    caf::replies_to<status_atom>::with<GateStatus>,
+    // Rows of the ledger, as JSON.
+    caf::replies_to<list_atom, TrajectoryQuery>::with<nlohmann::json>,
+    // A timer of its own: min_batch may suffice now.
+    caf::reacts_to<expire_atom>>;
+
+// Keeps as many sessions alive as the gate permits.
+using SessionHostActor = caf::typed_actor<
+    // Begins to ask for permits.
+    caf::reacts_to<start_atom>>;
+
+// One live episode: environment, turns, score. Ends with a submitted trajectory, whatever happens.
+using SessionActor = caf::typed_actor<
+    // Begins.
+    caf::reacts_to<start_atom>,
+    // Its time is over.
+    caf::reacts_to<expire_atom>>;
+
+// Samples all live turns together, one token a step.
+using GeneratorActor = caf::typed_actor<
+    // Samples a turn; answered when it has ended. If the asker dies first, the turn is dropped.
+    caf::replies_to<generate_atom, TurnRequest>::with<TurnReply>,
+    // New weights, taken between two decode steps.
+    caf::reacts_to<weights_atom, SnapshotPtr>,
+    // A message to itself: the next decode step.
+    caf::reacts_to<step_atom>>;
+
+// Scores answers under the reward spec in force.
+using ScorerActor = caf::typed_actor<
+    // The score of one answer, all parts of it under one version of the spec.
+    caf::replies_to<score_atom, ScoreRequest>::with<ScoreReply>,
+    // The spec in force.
+    caf::replies_to<spec_atom>::with<SpecInfo>,
+    // Replaces the spec as a whole, or not at all.
+    caf::replies_to<spec_atom, SpecChange>::with<SpecReply>>;
+
+// The critic: pulls trajectories, values them on arrival, updates itself at the end of each batch.
+using ValueLearnerActor = caf::typed_actor<
+    // Begins to pull.
+    caf::reacts_to<start_atom>>;
+
+// The policy: adds up gradients on arrival, steps and publishes at the end of each batch.
+using PolicyLearnerActor = caf::typed_actor<
+    // Trajectories with their advantages; the last ones of a batch make the step.
+    caf::reacts_to<learn_atom, ValuedPack>>;
+
+// Joins the learners' reports of a step into one, shows it, and counts the steps.
+using ObserverActor = caf::typed_actor<
+    // The policy's half.
+    caf::reacts_to<step_atom, StepReport>,
+    // The critic's half.
+    caf::reacts_to<step_atom, ValueReport>,
+    // The last complete report.
+    caf::replies_to<status_atom>::with<StepReport>>;
+
+// Turns HTTP requests into messages and their answers into JSON.
+using GatewayActor = caf::typed_actor<caf::reacts_to<http_atom, HttpExchange>>;
+
+}  // namespace millrace

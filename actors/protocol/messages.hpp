@@ -1,0 +1,137 @@
+#pragma once
+// What actors send each other, besides numbers and strings. Big things travel by pointer; none of it leaves the
+// process.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <caf/atom.hpp>
+#include <caf/type_id.hpp>
+#include <nlohmann/json.hpp>
+
+#include "models/decoder.hpp"
+#include "runtime/gatekeeper.hpp"
+#include "runtime/http_server.hpp"
+#include "runtime/metrics.hpp"
+#include "runtime/trajectory.hpp"
+
+namespace millrace {
+
+// A turn to be sampled: everything said so far, as tokens.
+struct TurnRequest {
+  Tokens prompt;
+  Sampling sampling;
+};
+using TurnReply = expected<FinishedTurn>;
+
+struct ScoreRequest {
+  std::string answer;
+  std::string expected_answer;
+};
+using ScoreReply = expected<Score>;
+
+// The reward spec in force.
+struct SpecInfo {
+  std::uint64_t version = 0;
+  std::string name;
+  nlohmann::json document;
+};
+
+// A shift: `spec` is a spec document or the name of one in the reward directory.
+struct SpecChange {
+  nlohmann::json spec;
+  std::uint64_t if_match = 0;  // the version it was made for; 0 = any
+};
+enum class SpecFault { invalid, conflict };
+struct SpecReply {
+  SpecInfo info;      // after the change, or as it still is
+  std::string error;  // empty = changed
+  SpecFault fault = SpecFault::invalid;
+};
+
+// A session that has ended, with its outcome: `queued`, or why its trajectory cannot be trained.
+struct FinishedSession {
+  Trajectory trajectory;
+  Outcome outcome = Outcome::queued;
+  std::string reason;
+};
+
+// A trajectory with what the critic says of it, on its way to the policy learner.
+struct ValuedTrajectory {
+  TrajectoryPtr trajectory;
+  std::vector<float> advantages;  // [tokens]
+  double queue_seconds = 0;
+  double value_seconds = 0;
+};
+struct ValuedPack {
+  std::vector<ValuedTrajectory> trajectories;
+  bool last = false;  // the batch is complete
+};
+
+// The critic's half of a step report.
+struct ValueReport {
+  double loss = 0;
+  double gradient_norm = 0;
+  double explained_variance = 0;
+  double update_seconds = 0;
+  bool policy_steps = false;  // the same batch goes to the policy, too
+};
+
+struct GateStatus {
+  LedgerCounts counts;
+  int capacity = 0;
+  int running = 0;
+  Version policy_version = 0;
+};
+
+struct TrajectoryQuery {
+  std::string state;  // empty = all
+  int limit = 20;
+  TrajectoryId id = 0;  // one trajectory, when not 0
+};
+
+// One HTTP request on its way through the gateway.
+struct HttpExchange {
+  HttpRequest request;
+  HttpReply reply;
+};
+
+}  // namespace millrace
+
+// Which of these may be sent. Within the process CAF passes them by pointer and copies only what is shared and written.
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::TurnRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::TurnReply)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ScoreRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ScoreReply)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SpecInfo)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SpecChange)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SpecReply)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::FinishedSession)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Taken)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ValuedPack)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ValueReport)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::StepReport)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::GateStatus)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::TrajectoryQuery)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::HttpExchange)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SnapshotPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(nlohmann::json)
+
+// Verbs, at most ten characters each.
+CAF_ADD_ATOM(millrace, millrace, permit_atom, "permit")
+CAF_ADD_ATOM(millrace, millrace, submit_atom, "submit")
+CAF_ADD_ATOM(millrace, millrace, take_atom, "take")
+CAF_ADD_ATOM(millrace, millrace, published_atom, "published")
+CAF_ADD_ATOM(millrace, millrace, skipped_atom, "skipped")
+CAF_ADD_ATOM(millrace, millrace, status_atom, "status")
+CAF_ADD_ATOM(millrace, millrace, list_atom, "list")
+CAF_ADD_ATOM(millrace, millrace, generate_atom, "generate")
+CAF_ADD_ATOM(millrace, millrace, weights_atom, "weights")
+CAF_ADD_ATOM(millrace, millrace, step_atom, "step")
+CAF_ADD_ATOM(millrace, millrace, score_atom, "score")
+CAF_ADD_ATOM(millrace, millrace, learn_atom, "learn")
+CAF_ADD_ATOM(millrace, millrace, spec_atom, "spec")
+CAF_ADD_ATOM(millrace, millrace, start_atom, "start")
+CAF_ADD_ATOM(millrace, millrace, expire_atom, "expire")
+CAF_ADD_ATOM(millrace, millrace, http_atom, "http")

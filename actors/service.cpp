@@ -1,0 +1,159 @@
+#include "actors/service.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include "actors/spawn.hpp"
+#include "runtime/log.hpp"
+#include "runtime/state_directory.hpp"
+
+namespace millrace {
+
+namespace {
+
+// Why the service ends, said once.
+class Verdict {
+ public:
+  void end(const std::string& failure) {  // empty: as it should
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(ended_, true)) return;
+    failure_ = failure;
+    changed_.notify_all();
+  }
+  std::string wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_; });
+    return failure_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+  std::string failure_;
+};
+
+// Where HTTP requests go: nowhere until the service has started, and again once it ends.
+class FrontDoor {
+ public:
+  void open(GatewayActor gateway) {
+    const std::lock_guard lock(mutex_);
+    gateway_ = std::move(gateway);
+  }
+  void close() { open({}); }
+  void enter(HttpRequest request, HttpReply reply) {
+    GatewayActor gateway;
+    {
+      const std::lock_guard lock(mutex_);
+      gateway = gateway_;
+    }
+    if (gateway) return caf::anon_send(gateway, http_atom_v, HttpExchange{std::move(request), std::move(reply)});
+    if (request.path == "/livez") return reply({200, "ok\n", "text/plain", {}});
+    reply(http_error(503, "the service is starting or stopping", "server_error"));
+  }
+
+ private:
+  std::mutex mutex_;
+  GatewayActor gateway_;
+};
+
+caf::actor_system_config& configure(caf::actor_system_config& config) {
+  // Event-based actors do little work, and none of it for long; compute actors have threads of their own.
+  config.set("scheduler.max-threads", std::size_t{2});
+  config.set("scheduler.max-throughput", std::size_t{100});
+  return config;
+}
+
+}  // namespace
+
+struct Service::State {
+  ServiceOptions options;
+  Verdict verdict;
+  Metrics metrics;
+  Activity activity;
+  caf::actor_system_config config;
+  std::unique_ptr<caf::actor_system> system;
+  std::shared_ptr<FrontDoor> door = std::make_shared<FrontDoor>();
+  std::optional<HttpServer> http;
+  Wiring wiring;
+  std::uint64_t steps_done = 0;
+
+  void on_step(const StepReport& report) {
+    if (options.steps != 0 && steps_done >= options.steps)
+      return;  // the last step is over, what follows is not asked for
+    options.on_step(report);
+    if (++steps_done == options.steps) verdict.end("");
+  }
+};
+
+expected<Service> Service::start(ServiceOptions options) {
+  auto state = std::make_unique<State>();
+  state->options = std::move(options);
+  const Settings& settings = state->options.settings;
+
+  // First what fails quickly.
+  expected<EnvironmentFactory> environments = make_environment_factory(settings.environment);
+  if (!environments) return tl::unexpected(environments.error());
+  expected<RewardSpec> spec = load_reward_spec(settings.reward.directory, settings.reward.spec);
+  if (!spec) return tl::unexpected(spec.error());
+  expected<HttpServer> http =
+      HttpServer::listen(settings.http, [door = state->door](HttpRequest request, HttpReply reply) {
+        door->enter(std::move(request), std::move(reply));
+      });
+  if (!http) return tl::unexpected(http.error());
+  state->http.emplace(std::move(*http));
+  expected<Model> model = load_model(settings.model, settings.seed);
+  if (!model) return tl::unexpected(model.error());
+  log_info("service", "loaded " + model->name);
+
+  // There are no checkpoints to resume from yet, so an earlier run's ledger always makes room for this one's.
+  expected<std::string> moved = move_aside(settings.state.directory);
+  if (!moved) return tl::unexpected(moved.error());
+  if (!moved->empty()) log_info("service", "the state of an earlier run is now in " + *moved);
+  expected<Ledger> ledger = Ledger::open(settings.state.directory);
+  if (!ledger) return tl::unexpected(ledger.error());
+
+  state->system = std::make_unique<caf::actor_system>(configure(state->config));
+  Parts parts{std::make_shared<const Model>(std::move(*model)),
+              std::make_shared<const RewardSpec>(std::move(*spec)),
+              *environments,
+              std::make_shared<Ledger>(std::move(*ledger)),
+              settings,
+              &state->metrics,
+              &state->activity};
+  State* raw = state.get();
+  state->wiring = spawn_service(
+      *state->system, parts, [raw](const StepReport& report) { raw->on_step(report); },
+      [raw](const std::string& failure) { raw->verdict.end(failure); });
+  state->door->open(state->wiring.gateway);
+  log_info("service", "listening on http://" + settings.http.address + ":" + std::to_string(state->http->port()));
+  return Service(std::move(state));
+}
+
+Service::Service(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Service::Service(Service&&) noexcept = default;
+Service& Service::operator=(Service&&) noexcept = default;
+
+Service::~Service() {
+  if (!state_) return;
+  state_->door->close();
+  state_->wiring.stop();
+  state_->system->await_all_actors_done();
+}
+
+int Service::port() const { return state_->http->port(); }
+
+void Service::request_stop() { state_->verdict.end(""); }
+
+expected<void> Service::wait() {
+  const std::string failure = state_->verdict.wait();
+  if (failure.empty()) return {};
+  return fail(failure);
+}
+
+}  // namespace millrace

@@ -1,0 +1,135 @@
+#include "actors/session.hpp"
+
+#include <cmath>
+
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+using Self = SessionActor::stateful_pointer<SessionState>;
+
+Sampling sampling_for(const Settings& settings, TrajectoryId id) {
+  Sampling sampling;
+  sampling.temperature = settings.generation.temperature;
+  sampling.top_p = settings.generation.top_p;
+  sampling.top_k = settings.generation.top_k;
+  sampling.max_tokens = settings.generation.max_tokens;
+  sampling.seed = settings.seed * 0x9E3779B97F4A7C15ULL + id;
+  return sampling;
+}
+
+// The end of every session: the gatekeeper learns what became of it, and with that its permit is free again.
+void submit(Self self, Ending ending, Outcome outcome, const std::string& reason, const Score& score = {}) {
+  auto& state = self->state;
+  FinishedSession finished;
+  finished.trajectory = state.episode->finish(ending);
+  finished.trajectory.id = state.id;
+  finished.trajectory.created = state.created;
+  finished.trajectory.seconds = state.seconds;
+  finished.trajectory.score = score;
+  if (outcome == Outcome::queued) {
+    finished.trajectory.sequence.rewards.back() += static_cast<float>(score.total);
+    if (!finished.trajectory.invalid.empty()) {
+      outcome = Outcome::invalid;
+      finished.reason = finished.trajectory.invalid;
+    }
+  } else {
+    finished.reason = reason;
+  }
+  finished.outcome = outcome;
+  self->send(state.setup->gatekeeper, submit_atom_v, std::move(finished));
+  self->quit();
+}
+
+void fail_environment(Self self, const Error& error) {
+  const std::string& environment = self->state.setup->settings.environment.name;
+  log_warning("session", "environment " + environment + ": " + error.message);
+  self->state.setup->metrics->environment_error(environment, "error");
+  submit(self, Ending::failed, Outcome::env_failed, error.message);
+}
+
+void ask_for_score(Self self, Ending ending);
+void ask_for_turn(Self self);
+
+void answer_turn(Self self, const FinishedTurn& turn) {
+  auto& state = self->state;
+  state.seconds.generate += state.lap();
+  const std::string action = state.episode->add_turn(turn, state.sampling);
+  const expected<Observation> observation = state.environment->step(action);
+  state.seconds.environment += state.lap();
+  if (!observation) return fail_environment(self, observation.error());
+  state.episode->observe(*observation);
+  if (observation->over) return ask_for_score(self, observation->truncated ? Ending::truncated : Ending::terminated);
+  if (!state.episode->has_room()) return ask_for_score(self, Ending::truncated);
+  ask_for_turn(self);
+}
+
+void ask_for_turn(Self self) {
+  auto& state = self->state;
+  self->request(state.setup->generator, caf::infinite, generate_atom_v,
+                TurnRequest{state.episode->prompt(), state.sampling})
+      .then(
+          [self](const TurnReply& reply) {
+            if (reply) return answer_turn(self, *reply);
+            submit(self, Ending::failed, Outcome::invalid, reply.error().message);
+          },
+          [self](const caf::error& error) {
+            submit(self, Ending::failed, Outcome::aborted, "generator: " + caf::to_string(error));
+          });
+}
+
+void ask_for_score(Self self, Ending ending) {
+  auto& state = self->state;
+  self->request(state.setup->scorer, std::chrono::seconds(60), score_atom_v,
+                ScoreRequest{state.episode->answer(), state.episode->expected_answer()})
+      .then(
+          [self, ending](const ScoreReply& reply) {
+            self->state.seconds.score += self->state.lap();
+            if (!reply) return submit(self, ending, Outcome::score_failed, reply.error().message);
+            submit(self, ending, Outcome::queued, "", *reply);
+          },
+          [self, ending](const caf::error& error) {
+            submit(self, ending, Outcome::score_failed, "scorer: " + caf::to_string(error));
+          });
+}
+
+}  // namespace
+
+const char* SessionState::name = "session";
+
+double SessionState::lap() {
+  const auto now = std::chrono::steady_clock::now();
+  const double seconds_since = std::chrono::duration<double>(now - stage_started).count();
+  stage_started = now;
+  return seconds_since;
+}
+
+SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetup> setup, TrajectoryId id) {
+  self->state.setup = setup;
+  self->state.id = id;
+  self->state.sampling = sampling_for(setup->settings, id);
+  self->state.episode.emplace(*setup->tokenizer, setup->settings.environment, setup->settings.model.max_context);
+  self->state.created = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  self->state.stage_started = std::chrono::steady_clock::now();
+  return {
+      [self](start_atom) {
+        auto& state = self->state;
+        const Settings& settings = state.setup->settings;
+        self->delayed_send(
+            self,
+            std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(settings.environment.deadline_s)),
+            expire_atom_v);
+        state.environment = state.setup->make_environment();
+        const expected<Task> task = state.environment->reset(settings.seed + state.id);
+        state.seconds.environment += state.lap();
+        if (!task) return fail_environment(self, task.error());
+        state.episode->begin(*task);
+        ask_for_turn(self);
+      },
+      [self](expire_atom) { submit(self, Ending::failed, Outcome::expired, "deadline"); },
+  };
+}
+
+}  // namespace millrace

@@ -1,0 +1,31 @@
+#pragma once
+// One live episode. It asks the generator for a turn, hands the turn to its environment, and so on until the end; then
+// it has the answer scored and submits the trajectory. Whatever goes wrong is submitted, too, with its reason.
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "actors/protocol/interfaces.hpp"
+#include "actors/session_host.hpp"
+#include "runtime/episode.hpp"
+
+namespace millrace {
+
+struct SessionState {
+  std::shared_ptr<const SessionSetup> setup;
+  TrajectoryId id = 0;
+  std::unique_ptr<Environment> environment;
+  std::optional<Episode> episode;
+  Sampling sampling;
+  StageSeconds seconds;
+  double created = 0;
+  std::chrono::steady_clock::time_point stage_started;
+
+  double lap();  // seconds since the last lap
+  static const char* name;
+};
+
+SessionActor::behavior_type session(SessionActor::stateful_pointer<SessionState> self,
+                                    std::shared_ptr<const SessionSetup> setup, TrajectoryId id);
+
+}  // namespace millrace

@@ -1,0 +1,29 @@
+#pragma once
+// Keeps as many sessions alive as the gate permits: a permit, a session; a session that dies gives its permit back.
+#include <map>
+
+#include "actors/protocol/interfaces.hpp"
+#include "runtime/environment.hpp"
+
+namespace millrace {
+
+// What every session of this service needs to know and whom to ask.
+struct SessionSetup {
+  GatekeeperActor gatekeeper;
+  GeneratorActor generator;
+  ScorerActor scorer;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  EnvironmentFactory make_environment;
+  Settings settings;
+  Metrics* metrics = nullptr;
+};
+
+struct SessionHostState {
+  std::map<caf::actor_addr, TrajectoryId> live;
+  static const char* name;
+};
+
+SessionHostActor::behavior_type session_host(SessionHostActor::stateful_pointer<SessionHostState> self,
+                                             std::shared_ptr<const SessionSetup> setup);
+
+}  // namespace millrace

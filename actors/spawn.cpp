@@ -1,0 +1,91 @@
+#include "actors/spawn.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/exit_reason.hpp>
+
+#include "actors/gatekeeper.hpp"
+#include "actors/gateway/gateway.hpp"
+#include "actors/generator.hpp"
+#include "actors/observer.hpp"
+#include "actors/policy_learner.hpp"
+#include "actors/scorer.hpp"
+#include "actors/session_host.hpp"
+#include "actors/value_learner.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+// Reports the first of these that dies of anything but a shutdown. Sessions are watched by their host.
+caf::behavior watchman(caf::event_based_actor* self, const std::vector<caf::actor>& watched,
+                       const std::function<void(const std::string&)>& on_failure) {
+  for (const caf::actor& actor : watched) self->monitor(actor);
+  self->set_down_handler([on_failure](const caf::down_msg& down) {
+    if (!down.reason || down.reason == caf::exit_reason::user_shutdown) return;
+    on_failure("an actor died: " + caf::to_string(down.reason));
+  });
+  return {[](start_atom) {}};
+}
+
+// Three actors compute: while the critic goes through its second pass the policy steps and the generator writes on. An
+// equal share each keeps every core busy; more threads than cores would only wait for each other at OpenMP's barriers.
+int threads_each(const Settings& settings) {
+  const int cores = settings.threads > 0 ? settings.threads : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / 2);
+}
+
+}  // namespace
+
+Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::function<void(const StepReport&)> on_step,
+                     std::function<void(const std::string&)> on_failure) {
+  const Settings& settings = parts.settings;
+  const LearnerSetup learner{parts.model, settings, threads_each(settings), parts.metrics, parts.activity};
+
+  auto observer_actor = system.spawn(observer, parts.activity, std::move(on_step));
+  auto gatekeeper_actor = system.spawn(gatekeeper, parts.ledger, settings, parts.metrics);
+  auto scorer_actor = system.spawn(scorer, parts.spec, settings.reward.directory, parts.metrics);
+  auto generator_actor =
+      system.spawn<caf::detached>(generator, parts.model, settings, learner.threads, parts.metrics, parts.activity);
+  auto policy_actor =
+      system.spawn<caf::detached>(policy_learner, learner, gatekeeper_actor, generator_actor, observer_actor);
+  auto value_actor =
+      system.spawn<caf::detached>(value_learner, learner, gatekeeper_actor, policy_actor, observer_actor);
+  auto host_actor =
+      system.spawn(session_host, std::make_shared<const SessionSetup>(SessionSetup{
+                                     gatekeeper_actor, generator_actor, scorer_actor, parts.model->tokenizer,
+                                     parts.make_environment, settings, parts.metrics}));
+  auto gateway_actor = system.spawn(gateway, std::make_shared<const GatewaySetup>(
+                                                 GatewaySetup{gatekeeper_actor, generator_actor, scorer_actor,
+                                                              observer_actor, parts.model, settings, parts.metrics}));
+
+  Wiring wiring;
+  wiring.gateway = gateway_actor;
+  // From the source down, so that nothing new arrives where somebody has already left.
+  const auto add = [&wiring](const auto& actor) { wiring.all.push_back(caf::actor_cast<caf::actor>(actor)); };
+  add(gateway_actor);
+  add(host_actor);
+  add(value_actor);
+  add(policy_actor);
+  add(generator_actor);
+  add(scorer_actor);
+  add(gatekeeper_actor);
+  add(observer_actor);
+  wiring.all.push_back(system.spawn(watchman, wiring.all, std::move(on_failure)));
+
+  caf::anon_send(value_actor, start_atom_v);
+  caf::anon_send(host_actor, start_atom_v);
+  return wiring;
+}
+
+void Wiring::stop() {
+  gateway = GatewayActor{};
+  for (const caf::actor& actor : all) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  all.clear();
+}
+
+}  // namespace millrace

@@ -1,0 +1,37 @@
+#pragma once
+// The wiring diagram of the service: which actors there are, on which threads, and who knows whom.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/protocol/interfaces.hpp"
+#include "runtime/activity.hpp"
+#include "runtime/environment.hpp"
+#include "runtime/reward.hpp"
+
+namespace millrace {
+
+// What the actors are made of.
+struct Parts {
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const RewardSpec> spec;
+  EnvironmentFactory make_environment;
+  std::shared_ptr<Ledger> ledger;
+  Settings settings;
+  Metrics* metrics = nullptr;
+  Activity* activity = nullptr;
+};
+
+struct Wiring {
+  GatewayActor gateway;
+  std::vector<caf::actor> all;  // in the order in which they are stopped
+
+  void stop();  // asks all actors to end and forgets them
+};
+
+// `on_failure` is called when an actor that the service cannot do without has died.
+Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::function<void(const StepReport&)> on_step,
+                     std::function<void(const std::string&)> on_failure);
+
+}  // namespace millrace

@@ -1,0 +1,91 @@
+#include "actors/value_learner.hpp"
+
+#include <chrono>
+
+namespace millrace {
+
+namespace {
+
+using Self = ValueLearnerActor::stateful_pointer<ValueLearnerState>;
+
+struct Peers {
+  GatekeeperActor gatekeeper;
+  PolicyLearnerActor policy;
+  ObserverActor observer;
+};
+
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// Seconds from the end of its session until now.
+double queue_seconds(const Trajectory& trajectory) {
+  const StageSeconds& spent = trajectory.seconds;
+  return std::max(0.0, unix_now() - trajectory.created - spent.generate - spent.environment - spent.score);
+}
+
+ValuedPack value(ValueLearnerState& state, const LearnerSetup& setup, const Taken& taken) {
+  const BusyTimer busy(setup.activity->value_busy_ns);
+  ValuedPack pack;
+  pack.last = taken.last;
+  std::vector<Sequence> sequences;
+  for (const TrajectoryPtr& trajectory : taken.trajectories) {
+    pack.trajectories.push_back({trajectory, {}, queue_seconds(*trajectory), 0});
+    sequences.push_back(trajectory->sequence);
+    state.batch_tokens += trajectory->sequence.tokens.size();
+  }
+  if (sequences.empty()) return pack;
+  std::vector<Valuation> valuations = state.learner->arrive(sequences);
+  for (std::size_t i = 0; i < valuations.size(); ++i) {
+    pack.trajectories[i].advantages = std::move(valuations[i].advantages);
+    pack.trajectories[i].value_seconds = busy.seconds() / static_cast<double>(valuations.size());
+  }
+  return pack;
+}
+
+ValueReport update(ValueLearnerState& state, const LearnerSetup& setup) {
+  const BusyTimer busy(setup.activity->value_busy_ns);
+  const ValueStep step = state.learner->step();
+  setup.activity->learner_token_passes +=
+      state.batch_tokens * static_cast<std::uint64_t>(setup.settings.value.updates_per_step);
+  state.batch_tokens = 0;
+  if (step.skipped) setup.metrics->step_skipped("value");
+  setup.metrics->value_step(busy.seconds(), step.gradient_norm, setup.settings.value.lr);
+  setup.metrics->value_version(++state.version);
+  return {step.loss, step.gradient_norm, step.explained_variance, busy.seconds(), true};
+}
+
+void pull(Self self, const std::shared_ptr<const LearnerSetup>& setup, const std::shared_ptr<const Peers>& peers) {
+  self->request(peers->gatekeeper, caf::infinite, take_atom_v, setup->settings.pack)
+      .then([self, setup, peers](const Taken& taken) {
+        auto& state = self->state;
+        const bool warming_up = state.warmup_left > 0;
+        ValuedPack pack = value(state, *setup, taken);
+        if (!warming_up) self->send(peers->policy, learn_atom_v, std::move(pack));
+        if (taken.last) {
+          ValueReport report = update(state, *setup);
+          report.policy_steps = !warming_up;
+          self->send(peers->observer, step_atom_v, report);
+          if (warming_up) {
+            --state.warmup_left;
+            self->send(peers->gatekeeper, skipped_atom_v, std::string("value-only step"));
+          }
+        }
+        pull(self, setup, peers);
+      });
+}
+
+}  // namespace
+
+const char* ValueLearnerState::name = "value_learner";
+
+ValueLearnerActor::behavior_type value_learner(Self self, LearnerSetup setup, GatekeeperActor gatekeeper,
+                                               PolicyLearnerActor policy, ObserverActor observer) {
+  use_threads(setup.threads);
+  self->state.learner =
+      std::make_unique<ValueLearner>(*setup.model, setup.settings.value, setup.settings.recipe.baseline);
+  self->state.warmup_left = setup.settings.value.warmup_steps;
+  const auto shared_setup = std::make_shared<const LearnerSetup>(std::move(setup));
+  const auto peers = std::make_shared<const Peers>(Peers{gatekeeper, policy, observer});
+  return {[=](start_atom) { pull(self, shared_setup, peers); }};
+}
+
+}  // namespace millrace

@@ -1,0 +1,66 @@
+#include "runtime/episode.hpp"
+
+#include <algorithm>
+
+namespace millrace {
+
+Episode::Episode(const Tokenizer& tokenizer, const EnvironmentSettings& limits, int max_context)
+    : tokenizer_(tokenizer), limits_(limits), max_context_(max_context) {
+  trajectory_.environment = limits.name;
+}
+
+void Episode::begin(const Task& task) {
+  trajectory_.task = task.text;
+  trajectory_.expected = task.expected;
+  for (const TokenId token : encode_chat(tokenizer_, task.prompt)) append(token, false, 0.0F, 0);
+}
+
+bool Episode::has_room() const {
+  const auto length = static_cast<int>(trajectory_.sequence.tokens.size());
+  return trajectory_.turns < limits_.max_turns && length < std::min(limits_.max_tokens, max_context_);
+}
+
+std::string Episode::add_turn(const FinishedTurn& turn, const Sampling& sampling) {
+  for (std::size_t i = 0; i < turn.tokens.size(); ++i) append(turn.tokens[i], true, turn.logp[i], turn.versions[i]);
+  const bool full_support = sampling.temperature > 0 && sampling.top_p >= 1.0 && sampling.top_k <= 0;
+  if (!full_support) trajectory_.invalid = "sampling";
+  trajectory_.sequence.temperature = sampling.temperature;
+  trajectory_.finished_at = turn.last_weights;
+  ++trajectory_.turns;
+  turn_ended_ = !turn.tokens.empty() && turn.tokens.back() == tokenizer_.eos();
+
+  std::string text = tokenizer_.decode(turn.tokens);
+  if (!trajectory_.answer.empty()) trajectory_.answer += '\n';
+  trajectory_.answer += text;
+  return text;
+}
+
+void Episode::observe(const Observation& observation) {
+  if (observation.reward != 0) {
+    trajectory_.sequence.rewards.back() += static_cast<float>(observation.reward);
+    rewarded_ = true;
+  }
+  if (observation.over) return;
+  for (const TokenId token : encode_observation(tokenizer_, observation.message, turn_ended_)) {
+    append(token, false, 0.0F, 0);
+  }
+}
+
+Trajectory Episode::finish(Ending ending) {
+  trajectory_.ending = ending;
+  // A final reward makes it terminal, also when a limit ended it (DESIGN, section 2); only a stream of rewards that the
+  // environment cut short goes on beyond its last token.
+  trajectory_.sequence.terminal = !(ending == Ending::truncated && rewarded_);
+  if (trajectory_.invalid.empty() && trajectory_.action_tokens() == 0) trajectory_.invalid = "no action tokens";
+  return std::move(trajectory_);
+}
+
+void Episode::append(TokenId token, bool action, float logp, Version version) {
+  trajectory_.sequence.tokens.push_back(token);
+  trajectory_.sequence.mask.push_back(action ? 1 : 0);
+  trajectory_.sequence.behaviour.push_back(logp);
+  trajectory_.sequence.rewards.push_back(0.0F);
+  trajectory_.versions.push_back(version);
+}
+
+}  // namespace millrace
