@@ -38,7 +38,8 @@ class PolicyLearner {
   ~PolicyLearner();
 
   // Forward and backward of all given trajectories in one packed pass. advantages[i] has one entry a token of
-  // sequences[i], read where its mask is 1. Sequences without action tokens change nothing.
+  // sequences[i], read where its mask is 1. Sequences without action tokens change nothing; nor do those with a
+  // non-finite behaviour or advantage at an action: they are left out, so that they cannot spoil the others' gradient.
   PolicySums accumulate(std::span<const Sequence> sequences, std::span<const std::vector<float>> advantages);
 
   // Divides, clips, updates, and starts the next batch. The new snapshot carries `next` as its version.

@@ -19,7 +19,7 @@ struct Valuation {
 };
 
 struct ValueStep {
-  bool skipped = false;           // a non-finite gradient: nothing has changed
+  bool skipped = false;           // no action tokens or a non-finite gradient: nothing has changed
   double loss = 0;                // 0.5 * mean over action tokens of (V - R)^2, before the first update
   double gradient_norm = 0;       // of the first update, before clipping
   double explained_variance = 0;  // values before the update, last 128 trajectories; NaN where Var(R) < 1e-8
@@ -31,8 +31,10 @@ class ValueLearner {
   ValueLearner(const Model& backbone, const ValueSettings& settings, const Baseline& baseline);
   ~ValueLearner();
 
-  std::vector<Valuation> arrive(std::span<const Sequence> sequences);  // one packed pass
-  ValueStep step();                                                    // K updates over all that arrived since the last
+  // One packed pass. A sequence with a non-finite reward takes no part in anything; its advantages are NaN at its actions,
+  // so that the policy learner leaves it out, too.
+  std::vector<Valuation> arrive(std::span<const Sequence> sequences);
+  ValueStep step();  // K updates over all that arrived since the last
 
   std::vector<float> gradient() const;  // accumulated, before the division; for tests
 

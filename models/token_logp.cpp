@@ -1,0 +1,26 @@
+#include "models/token_logp.hpp"
+
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+
+namespace millrace {
+
+TokenLogp::TokenLogp(at::Tensor logits, at::Tensor tokens, at::Tensor temperature)
+    : tokens_(std::move(tokens)), temperature_(std::move(temperature)) {
+  const at::NoGradGuard no_gradient;
+  at::Tensor all = at::log_softmax(logits.div_(temperature_.unsqueeze(1)), 1);
+  logp_ = all.gather(1, tokens_.unsqueeze(1)).squeeze(1);
+  probabilities_ = at::exp_out(logits, all);  // the logits' memory is free again
+  entropy_ = all.mul_(probabilities_).sum(1).neg_();
+}
+
+// d logp[token] / d logits = (onehot(token) - softmax) / temperature
+at::Tensor TokenLogp::logits_gradient(const at::Tensor& logp_gradient) && {
+  const at::NoGradGuard no_gradient;
+  const at::Tensor scaled = (logp_gradient / temperature_).unsqueeze(1);
+  probabilities_.mul_(-scaled);
+  return std::move(probabilities_).scatter_add_(1, tokens_.unsqueeze(1), scaled);
+}
+
+}  // namespace millrace

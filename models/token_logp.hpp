@@ -1,0 +1,25 @@
+#pragma once
+// Log-probs of given tokens under given logits, with the gradient in closed form: no graph is recorded behind the
+// logits, and never more than two matrices of [rows, vocab] are alive.
+#include <ATen/ATen.h>
+
+namespace millrace {
+
+class TokenLogp {
+ public:
+  // logits [rows, vocab] float32, taken over; tokens [rows] int64; temperature [rows] float32, > 0.
+  TokenLogp(at::Tensor logits, at::Tensor tokens, at::Tensor temperature);
+
+  const at::Tensor& logp() const { return logp_; }        // [rows], of the tokens
+  const at::Tensor& entropy() const { return entropy_; }  // [rows], of the whole distribution, nats
+
+  // d loss / d logits [rows, vocab] from d loss / d logp [rows]. Uses the distribution up: call it once, as the last.
+  at::Tensor logits_gradient(const at::Tensor& logp_gradient) &&;
+
+ private:
+  at::Tensor probabilities_;  // [rows, vocab]
+  at::Tensor tokens_, temperature_;
+  at::Tensor logp_, entropy_;
+};
+
+}  // namespace millrace

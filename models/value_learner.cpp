@@ -1,0 +1,231 @@
+#include "models/value_learner.hpp"
+
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "models/actions.hpp"
+#include "models/leaves.hpp"
+#include "models/objectives/explained_variance.hpp"
+#include "models/objectives/gae.hpp"
+#include "models/objectives/running_rms.hpp"
+#include "models/optimizer.hpp"
+#include "models/transformer.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::size_t explained_trajectories = 128;
+
+// Frozen attention means q, k, v, o and the embedding; MLPs, all norms and the value head train (SAO, section 3).
+bool is_frozen(const std::string& name, const std::string& freeze) {
+  if (freeze == "none") return false;
+  if (freeze != "attention") throw std::invalid_argument("value.freeze \"" + freeze + "\": use attention or none");
+  return name.find(".self_attn.") != std::string::npos || name == "model.embed_tokens.weight";
+}
+
+bool takes_part(const Sequence& sequence) {
+  check_shape(sequence);
+  for (const float reward : sequence.rewards) {
+    if (!std::isfinite(reward)) return false;
+  }
+  return action_count(sequence) > 0;
+}
+
+// A sequence that takes no part has NaN advantages, which make the policy learner leave it out as well.
+Valuation no_valuation(const Sequence& sequence) {
+  Valuation nothing;
+  nothing.values.assign(sequence.mask.size(), 0.0f);
+  nothing.targets = nothing.values;
+  for (const auto is_action : sequence.mask) nothing.advantages.push_back(is_action ? std::nanf("") : 0.0f);
+  return nothing;
+}
+
+// What went through the critic in one pass, for the passes after the first update.
+struct Arrived {
+  std::vector<Sequence> sequences;
+  at::Tensor targets;  // [action tokens]
+};
+
+}  // namespace
+
+struct ValueLearner::State {
+  State(const Model& model, const ValueSettings& value_settings, const Baseline& value_baseline)
+      : settings(value_settings),
+        baseline(value_baseline),
+        dtype(compute_dtype(value_settings.dtype)),
+        backbone(model.weights),
+        weights(backbone->weights) {
+    weights.head = at::Tensor();  // a critic predicts no tokens
+    for_each_tensor(weights, /*tied=*/true, [&](const std::string& name, at::Tensor& tensor) {
+      if (is_frozen(name, settings.freeze)) {
+        tensor = tensor.to(dtype);  // float32: the backbone's own memory
+      } else {
+        masters.push_back(tensor.clone());
+        tensor = leaves.add(masters.back(), dtype);
+      }
+    });
+    // A zero head: before anything is learned every value is 0 and the advantages are the returns.
+    masters.push_back(at::zeros({1, backbone->architecture.hidden}, at::kFloat));
+    head = leaves.add(masters.back(), at::kFloat);
+    masters.push_back(at::zeros({1}, at::kFloat));
+    bias = leaves.add(masters.back(), at::kFloat);
+    optimizer.emplace(
+        AdamWSettings{
+            .lr = settings.lr, .beta1 = settings.beta1, .beta2 = settings.beta2, .weight_decay = settings.weight_decay},
+        masters);
+  }
+
+  // Values before every action token, then those after the last token of every sequence: [action tokens + sequences].
+  at::Tensor values_of(std::span<const Sequence> sequences) const {
+    const Pack pack = make_pack(sequences, dtype);
+    const at::Tensor before = per_action<std::int64_t>(sequences, [&](auto i, auto t) { return pack.rows[i][t - 1]; });
+    std::vector<std::int64_t> last;
+    for (const auto& rows : pack.rows) last.push_back(rows.back());
+    const at::Tensor rows = at::cat({before, at::tensor(last)});
+    const at::Tensor hidden = hidden_states(backbone->architecture, weights, pack);
+    return at::linear(hidden.index_select(0, rows).to(at::kFloat), head, bias).squeeze(1);
+  }
+
+  // The gradient of sum 0.5 (V - R)^2 is V - R; values after the last token have no target.
+  void backward(const at::Tensor& values, const at::Tensor& targets) {
+    const at::Tensor of_actions = values.slice(0, 0, targets.size(0));
+    of_actions.backward((of_actions - targets).detach());
+    leaves.collect();
+  }
+
+  // `values` points to those of this sequence's action tokens.
+  Valuation valuation_of(const Sequence& sequence, const float* values, double after_last) {
+    const std::size_t length = sequence.mask.size();
+    std::vector<double> before(length, 0.0);
+    for (std::size_t t = 0; t < length; ++t) {
+      if (sequence.mask[t]) before[t] = *values++;
+    }
+    const double bootstrap = sequence.terminal ? 0.0 : after_last;
+    const auto pass = [&](double lambda) {
+      return skip_observation_gae(sequence.mask, before, sequence.rewards, bootstrap, baseline.gamma, lambda);
+    };
+    const double lambda_policy = length_adaptive_lambda(baseline.lambda_policy_alpha, action_count(sequence));
+    const std::vector<double> policy_pass = pass(lambda_policy), value_pass = pass(baseline.lambda_value);
+
+    Valuation valuation;
+    valuation.values.assign(before.begin(), before.end());
+    valuation.advantages.assign(length, 0.0f);
+    valuation.targets.assign(length, 0.0f);
+    std::vector<double> seen_values, seen_returns;
+    for (std::size_t t = 0; t < length; ++t) {
+      if (!sequence.mask[t]) continue;
+      const double target = value_pass[t] + before[t];
+      valuation.advantages[t] = static_cast<float>(policy_pass[t] / rms.divisor());
+      valuation.targets[t] = static_cast<float>(target);
+      tokens += 1;
+      advantage_squares += policy_pass[t] * policy_pass[t];
+      error_squares += (before[t] - target) * (before[t] - target);
+      seen_values.push_back(before[t]);
+      seen_returns.push_back(target);
+    }
+    window.add(std::move(seen_values), std::move(seen_returns));
+    return valuation;
+  }
+
+  // One update with the mean gradient of the batch. False where it is not finite: it is dropped, nothing changes.
+  bool update(double norm) {
+    if (!std::isfinite(norm)) {
+      leaves.drop_gradients();
+      return false;
+    }
+    optimizer->step(masters, leaves.gradients(), clip_factor(norm, settings.max_gradient_norm) / tokens, masters);
+    leaves.follow(masters);
+    return true;
+  }
+
+  double mean_gradient_norm() const { return global_norm(leaves.gradients()) / tokens; }
+
+  void start_next_batch() {
+    arrived.clear();
+    tokens = advantage_squares = error_squares = 0;
+  }
+
+  const ValueSettings settings;
+  const Baseline baseline;
+  const at::ScalarType dtype;
+  const SnapshotPtr backbone;  // held: frozen tensors are its own
+  Leaves leaves;
+  Weights weights;                  // leaves and frozen tensors, as the transformer takes them
+  at::Tensor head, bias;            // leaves [1, hidden] and [1]
+  std::vector<at::Tensor> masters;  // in the order of the leaves; updated in place, for nobody else reads them
+  std::optional<AdamW> optimizer;
+  RunningRms rms;
+  ExplainedVarianceWindow window{explained_trajectories};
+
+  // Of the batch so far, over action tokens.
+  std::vector<Arrived> arrived;
+  double tokens = 0;
+  double advantage_squares = 0;
+  double error_squares = 0;
+};
+
+ValueLearner::ValueLearner(const Model& backbone, const ValueSettings& settings, const Baseline& baseline)
+    : state_(std::make_unique<State>(backbone, settings, baseline)) {}
+
+ValueLearner::~ValueLearner() = default;
+
+std::vector<Valuation> ValueLearner::arrive(std::span<const Sequence> sequences) {
+  State& s = *state_;
+  const at::AutoGradMode with_gradient(true);
+  std::vector<Valuation> valuations;
+  std::vector<std::size_t> places;  // of those that take part
+  Arrived arrived;
+  for (const Sequence& sequence : sequences) {
+    if (takes_part(sequence)) {
+      places.push_back(valuations.size());
+      arrived.sequences.push_back(sequence);
+    }
+    valuations.push_back(no_valuation(sequence));
+  }
+  if (places.empty()) return valuations;
+
+  const at::Tensor values = s.values_of(arrived.sequences);
+  const auto* before = values.const_data_ptr<float>();
+  const auto* after_last = before + values.numel() - static_cast<std::int64_t>(places.size());
+  for (const std::size_t place : places) {
+    valuations[place] = s.valuation_of(sequences[place], before, *after_last++);
+    before += action_count(sequences[place]);
+  }
+  arrived.targets =
+      per_action<float>(arrived.sequences, [&](auto i, auto t) { return valuations[places[i]].targets[t]; });
+  s.backward(values, arrived.targets);
+  s.arrived.push_back(std::move(arrived));
+  return valuations;
+}
+
+ValueStep ValueLearner::step() {
+  State& s = *state_;
+  const at::AutoGradMode with_gradient(true);
+  ValueStep result;
+  result.explained_variance = s.window.value();
+  if (s.tokens > 0) {
+    result.loss = 0.5 * s.error_squares / s.tokens;
+    result.gradient_norm = s.mean_gradient_norm();
+  }
+  result.skipped = s.tokens == 0 || !s.update(result.gradient_norm);
+  if (!result.skipped) {
+    s.rms.update(s.advantage_squares, s.tokens);
+    for (int pass = 1; pass < s.settings.updates_per_step; ++pass) {
+      for (const Arrived& part : s.arrived) s.backward(s.values_of(part.sequences), part.targets);
+      if (!s.update(s.mean_gradient_norm())) break;
+    }
+  }
+  result.advantage_rms = s.rms.divisor();
+  s.start_next_batch();
+  return result;
+}
+
+std::vector<float> ValueLearner::gradient() const { return state_->leaves.flat_gradient(); }
+
+}  // namespace millrace
