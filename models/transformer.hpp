@@ -61,8 +61,8 @@ void for_each_tensor(WeightsOrConst& weights, bool tied, Visit visit) {
 
 class Snapshot {
  public:
-  Snapshot(Version version, Architecture architecture, Weights weights)
-      : version(version), architecture(architecture), weights(std::move(weights)) {}
+  Snapshot(Version number, Architecture shape, Weights tensors)
+      : version(number), architecture(shape), weights(std::move(tensors)) {}
   const Version version;
   const Architecture architecture;
   const Weights weights;  // float32 master weights, no gradient

@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <limits>
+
+#include "models/transformer.hpp"
+
+namespace millrace {
+
+namespace {
+
+// How many leading tokens all sequences share, up to the last one before any action.
+std::size_t shared_prefix(std::span<const Sequence> sequences) {
+  if (sequences.empty()) return 0;
+  const Tokens& first = sequences.front().tokens;
+  std::size_t length = first.size();
+  for (const Sequence& sequence : sequences) {
+    const auto action = std::find(sequence.mask.begin(), sequence.mask.end(), std::uint8_t{1});
+    length = std::min({length, sequence.tokens.size(), static_cast<std::size_t>(action - sequence.mask.begin())});
+    const auto end = std::mismatch(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(length),
+                                   sequence.tokens.begin());
+    length = static_cast<std::size_t>(end.first - first.begin());
+  }
+  return length;
+}
+
+}  // namespace
+
+Pack make_pack(std::span<const Sequence> sequences, at::ScalarType dtype) {
+  const auto prefix = static_cast<std::int64_t>(shared_prefix(sequences));
+  Pack pack;
+  pack.prefix = prefix;
+  std::int64_t total = prefix;
+  for (const Sequence& sequence : sequences) {
+    const auto length = static_cast<std::int64_t>(sequence.tokens.size());
+    auto& rows = pack.rows.emplace_back();
+    for (std::int64_t t = 0; t < length; ++t) rows.push_back(t < prefix ? t : total + t - prefix);
+    total += length - prefix;
+  }
+
+  pack.tokens = at::empty({total}, at::kLong);
+  pack.positions = at::empty({total}, at::kLong);
+  at::Tensor mask = at::full({total, total}, -std::numeric_limits<float>::infinity(), at::kFloat);
+  auto* tokens = pack.tokens.data_ptr<std::int64_t>();
+  auto* positions = pack.positions.data_ptr<std::int64_t>();
+  auto* visible = mask.data_ptr<float>();
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    for (std::size_t t = 0; t < pack.rows[i].size(); ++t) {
+      const std::int64_t row = pack.rows[i][t];
+      tokens[row] = sequences[i].tokens[t];
+      positions[row] = static_cast<std::int64_t>(t);
+      for (std::size_t earlier = 0; earlier <= t; ++earlier) visible[row * total + pack.rows[i][earlier]] = 0.0f;
+    }
+  }
+  pack.mask = mask.to(dtype);
+  return pack;
+}
+
+}  // namespace millrace

@@ -1,0 +1,85 @@
+#include "models/transformer.hpp"
+
+#include <cmath>
+#include <sstream>
+
+#include "models/layers.hpp"
+
+namespace millrace {
+
+namespace {
+
+// Attention of every row to the rows its mask lets it see. Query heads that share a key-value head become further rows
+// of that head, so that keys and values are never copied: [kv_heads, group * rows, head_dim].
+at::Tensor attend(const Architecture& architecture, const AttentionInput& in, const at::Tensor& mask) {
+  const std::int64_t rows = in.q.size(0);
+  const std::int64_t group = architecture.heads / architecture.kv_heads;
+  const auto heads_first = [&](const at::Tensor& x) { return x.transpose(0, 1).unsqueeze(0); };
+  const auto expanded = [&](const at::Tensor& x) { return heads_first(x).repeat_interleave(group, 1); };
+  return at::scaled_dot_product_attention(heads_first(in.q), expanded(in.k), expanded(in.v), mask)
+      .squeeze(0)
+      .transpose(0, 1)
+      .reshape({rows, architecture.heads * architecture.head_dim});
+}
+
+std::string text_of(at::IntArrayRef shape) {
+  std::ostringstream text;
+  text << shape;
+  return text.str();
+}
+
+expected<void> check_tensor(const std::string& name, const at::Tensor& tensor, at::IntArrayRef shape) {
+  if (!tensor.defined()) return fail(name + ": missing, expected " + text_of(shape));
+  if (tensor.sizes() != shape) {
+    return fail(name + ": shape " + text_of(tensor.sizes()) + ", expected " + text_of(shape));
+  }
+  // A sum is finite only if every summand is; the slow look is for sums that overflow.
+  if (!std::isfinite(tensor.sum(at::kFloat).item<float>()) && !at::isfinite(tensor).all().item<bool>()) {
+    return fail(name + ": a value is not finite");
+  }
+  return {};
+}
+
+}  // namespace
+
+at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack) {
+  at::Tensor hidden = at::embedding(weights.embedding, pack.tokens);
+  const Rotary rotary = rotary_of(architecture, pack.positions, hidden.scalar_type());
+  for (const Layer& layer : weights.layers) {
+    const AttentionInput input = attention_input(architecture, layer, hidden, rotary);
+    hidden = layer_output(architecture, layer, hidden, attend(architecture, input, pack.mask));
+  }
+  return rms_norm(hidden, weights.final_norm, architecture.norm_eps);
+}
+
+at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) {
+  return at::linear(hidden, weights.head).to(at::kFloat);
+}
+
+expected<void> check_weights(const Architecture& architecture, const Weights& weights) {
+  const Architecture& a = architecture;
+  if (static_cast<std::int64_t>(weights.layers.size()) != a.layers) {
+    return fail("model.layers: " + std::to_string(weights.layers.size()) + " of them, expected " +
+                std::to_string(a.layers));
+  }
+  if (a.tied && !weights.head.is_same(weights.embedding)) {
+    return fail("lm_head.weight: is not the embedding, although the two are tied");
+  }
+  const auto shape_of = [&](const std::string& name) -> std::vector<std::int64_t> {
+    const std::int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
+    if (name.ends_with("q_proj.weight")) return {q, a.hidden};
+    if (name.ends_with("k_proj.weight") || name.ends_with("v_proj.weight")) return {kv, a.hidden};
+    if (name.ends_with("o_proj.weight")) return {a.hidden, q};
+    if (name.ends_with("gate_proj.weight") || name.ends_with("up_proj.weight")) return {a.intermediate, a.hidden};
+    if (name.ends_with("down_proj.weight")) return {a.hidden, a.intermediate};
+    if (name.ends_with("norm.weight")) return {a.hidden};
+    return {a.vocab, a.hidden};
+  };
+  expected<void> result;
+  for_each_tensor(weights, a.tied, [&](const std::string& name, const at::Tensor& tensor) {
+    if (result) result = check_tensor(name, tensor, shape_of(name));
+  });
+  return result;
+}
+
+}  // namespace millrace
