@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""The rewards in the ledger are those of the spec they name: an independent scorer comes to the same numbers."""
+import sqlite3
+import subprocess
+import sys
+import unittest
+
+from service import ROOT, Service
+
+
+def rescore(ledger):
+    return subprocess.run([sys.executable, str(ROOT / "tests/bench/rescore.py"), str(ledger)], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
+
+
+class Rescore(unittest.TestCase):
+    def test_ledger(self):
+        with Service("--steps", "3") as service:
+            self.assertEqual(service.wait(), 0, service.log())
+            ledger = service.state / "ledger.sqlite"
+            result = rescore(ledger)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+            # One falsified reward is found.
+            connection = sqlite3.connect(ledger)
+            connection.execute("UPDATE trajectories SET reward = reward + 0.01 "
+                               "WHERE id = (SELECT min(id) FROM trajectories WHERE reward IS NOT NULL)")
+            connection.commit()
+            connection.close()
+            self.assertEqual(rescore(ledger).returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
