@@ -1,0 +1,357 @@
+#include "models/value_learner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tests/models/learner_fixture.hpp"
+
+#include "models/objectives/explained_variance.hpp"
+#include "models/objectives/gae.hpp"
+#include "models/optimizer.hpp"
+
+namespace millrace {
+namespace {
+
+using testing::flat;
+using testing::random_batch;
+using testing::relative_distance;
+using testing::small_model;
+using Sequences = std::vector<Sequence>;
+using Valuations = std::vector<Valuation>;
+
+ValueSettings float32(int updates = 2) {
+  ValueSettings settings;
+  settings.lr = 0.01;
+  settings.updates_per_step = updates;
+  settings.dtype = "float32";
+  return settings;
+}
+
+Valuations feed(ValueLearner& learner, const Sequences& sequences, std::size_t pack) {
+  Valuations all;
+  for (std::size_t i = 0; i < sequences.size(); i += pack) {
+    const std::size_t size = std::min(pack, sequences.size() - i);
+    const Valuations part = learner.arrive(std::span(sequences).subspan(i, size));
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+Sequences trajectories(std::size_t count, std::uint32_t seed) { return random_batch(count, 6, seed).sequences; }
+
+// Away from the zero head, so that values say something.
+ValueLearner& warmed_up(ValueLearner& learner) {
+  for (std::uint32_t seed = 100; seed < 103; ++seed) {
+    feed(learner, trajectories(4, seed), 4);
+    REQUIRE_FALSE(learner.step().skipped);
+  }
+  return learner;
+}
+
+std::vector<float> at_actions(const Sequences& sequences, const Valuations& valuations,
+                              std::vector<float> Valuation::*field) {
+  std::vector<float> numbers;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    for (std::size_t t = 0; t < sequences[i].mask.size(); ++t) {
+      if (sequences[i].mask[t]) numbers.push_back((valuations[i].*field)[t]);
+    }
+  }
+  return numbers;
+}
+
+TEST_CASE("the head starts at zero: values are 0, advantages and targets the returns") {
+  ValueLearner learner(small_model(), float32(), Baseline{.lambda_policy_alpha = 1e9});
+  Sequence sequence{.tokens = {65, 66, 67, 68, 69},
+                    .mask = {0, 1, 0, 1, 1},
+                    .behaviour = {0, -5, 0, -5, -5},
+                    .rewards = {0, 0, 0.5f, 0, 1}};
+  const Valuation valuation = learner.arrive({&sequence, 1}).front();
+  CHECK(valuation.values == std::vector<float>{0, 0, 0, 0, 0});
+  CHECK(valuation.targets == std::vector<float>{0, 1.5f, 0, 1, 1});
+  CHECK(valuation.advantages[1] == doctest::Approx(1.5));
+  CHECK(valuation.advantages[2] == 0);
+  CHECK(valuation.advantages[4] == doctest::Approx(1));
+  const ValueStep step = learner.step();
+  CHECK(step.loss == doctest::Approx(0.5 * (2.25 + 1 + 1) / 3));
+  CHECK(step.advantage_rms == doctest::Approx(std::sqrt((2.25 + 1 + 1) / 3)));
+}
+
+TEST_CASE("advantages are skip-observation GAE of the learner's own values over the running RMS, in two passes") {
+  const Baseline baseline{.gamma = 0.97, .lambda_policy_alpha = 1.5, .lambda_value = 1.0};
+  ValueLearner learner(small_model(), float32(), baseline);
+  warmed_up(learner);
+  feed(learner, trajectories(4, 30), 4);
+  const double divisor = learner.step().advantage_rms;
+  CHECK(std::abs(divisor - 1) > 0.01);
+
+  const Sequences sequences = trajectories(3, 31);
+  const Valuations valuations = feed(learner, sequences, 3);
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const Sequence& s = sequences[i];
+    const std::vector<double> values(valuations[i].values.begin(), valuations[i].values.end());
+    const double lambda = 1 - 1 / (1.5 * static_cast<double>(std::count(s.mask.begin(), s.mask.end(), 1)));
+    const auto advantages = skip_observation_gae(s.mask, values, s.rewards, 0, 0.97, lambda);
+    const auto errors = skip_observation_gae(s.mask, values, s.rewards, 0, 0.97, 1.0);
+    for (std::size_t t = 0; t < s.mask.size(); ++t) {
+      CHECK(valuations[i].advantages[t] == doctest::Approx(advantages[t] / divisor).epsilon(1e-5));
+      CHECK(valuations[i].targets[t] == doctest::Approx(s.mask[t] ? errors[t] + values[t] : 0).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("V[t] is the value before token t; where the trajectory is not over, the value after its last token counts") {
+  ValueLearner learner(small_model(), float32(), Baseline{});
+  warmed_up(learner);
+  Sequence sequence{
+      .tokens = {65, 66, 67, 68}, .mask = {0, 0, 1, 1}, .behaviour = {0, 0, -5, -5}, .rewards = {0, 0, 0, 0}};
+  const auto values = [&](const Sequence& s) { return learner.arrive({&s, 1}).front().values; };
+  const auto right = values(sequence);
+
+  Sequence other = sequence;
+  other.tokens[2] = 99;
+  CHECK(values(other)[2] == right[2]);
+  CHECK(std::abs(values(other)[3] - right[3]) > 1e-4f);
+
+  Sequence longer = sequence;  // the value after token 3 is the one before token 4
+  longer.tokens.push_back(70);
+  longer.mask.push_back(1);
+  longer.behaviour.push_back(-5);
+  longer.rewards.push_back(0);
+  const float after_last = values(longer)[4];
+  REQUIRE(std::abs(after_last) > 1e-3f);
+  CHECK(learner.arrive({&sequence, 1}).front().targets[3] == 0);
+  sequence.terminal = false;
+  CHECK(learner.arrive({&sequence, 1}).front().targets[3] == doctest::Approx(after_last).epsilon(1e-5));
+}
+
+TEST_CASE("B15, B16: values and gradient are the same alone and packed, in any order") {
+  const Model model = small_model();
+  const Sequences sequences = trajectories(8, 32);
+  Sequences reversed(sequences.rbegin(), sequences.rend());
+  ValueLearner whole(model, float32(), Baseline{});
+  const Valuations right = feed(warmed_up(whole), sequences, 8);
+  for (const std::size_t pack : {std::size_t{1}, std::size_t{2}, std::size_t{4}}) {
+    CAPTURE(pack);
+    ValueLearner streamed(model, float32(), Baseline{}), backwards(model, float32(), Baseline{});
+    const Valuations valuations = feed(warmed_up(streamed), sequences, pack);
+    feed(warmed_up(backwards), reversed, pack);
+    const auto values = at_actions(sequences, valuations, &Valuation::values);
+    CHECK(relative_distance(values, at_actions(sequences, right, &Valuation::values)) < 1e-5);
+    CHECK(relative_distance(streamed.gradient(), whole.gradient()) < 1e-5);
+    CHECK(relative_distance(backwards.gradient(), whole.gradient()) < 1e-5);
+  }
+}
+
+TEST_CASE("frozen attention: neither attention nor embedding is trained, and the backbone's weights never change") {
+  const Model model = small_model();
+  const auto loaded = flat(*model.weights);
+  // hidden 32, intermediate 48, 2 layers: 3 MLP matrices and 2 norms a layer, the final norm, the head and its bias
+  const std::size_t trained = 2 * (3 * 32 * 48 + 2 * 32) + 32 + 32 + 1;
+  ValueLearner frozen(model, float32(), Baseline{});
+  warmed_up(frozen);
+  CHECK(frozen.gradient().size() == trained);
+
+  ValueSettings settings = float32();
+  settings.freeze = "none";
+  ValueLearner everything(model, settings, Baseline{});
+  warmed_up(everything);
+  CHECK(everything.gradient().size() == loaded.size() + 32 + 1);
+  CHECK(flat(*model.weights) == loaded);
+
+  settings.freeze = "heads";
+  CHECK_THROWS_AS(ValueLearner(model, settings, Baseline{}), std::invalid_argument);
+}
+
+// The critic written out by hand: plain autograd over one sequence at a time.
+struct HandMadeCritic {
+  HandMadeCritic(const Model& model, bool frozen)
+      : architecture(model.weights->architecture), weights(model.weights->weights) {
+    for_each_tensor(weights, true, [&](const std::string& name, at::Tensor& tensor) {
+      if (frozen && (name.find("self_attn") != std::string::npos || name.find("embed") != std::string::npos)) return;
+      parameters.push_back(tensor = tensor.clone().requires_grad_(true));
+    });
+    parameters.push_back(head = at::zeros({1, architecture.hidden}).requires_grad_(true));
+    parameters.push_back(bias = at::zeros({1}).requires_grad_(true));
+  }
+
+  at::Tensor values(const Sequence& sequence) const {  // [tokens], entry t after token t
+    const at::Tensor hidden = hidden_states(architecture, weights, make_pack({&sequence, 1}, at::kFloat));
+    return at::linear(hidden, head, bias).squeeze(1);
+  }
+
+  void update(AdamW& optimizer, const Sequences& sequences, const Valuations& valuations, double limit) {
+    for (const at::Tensor& parameter : parameters) parameter.mutable_grad() = at::zeros_like(parameter);
+    at::Tensor loss = at::zeros({});
+    double tokens = 0;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      const at::Tensor value = values(sequences[i]);
+      for (std::size_t t = 1; t < sequences[i].mask.size(); ++t) {
+        if (!sequences[i].mask[t]) continue;
+        loss = loss + 0.5 * (value[static_cast<std::int64_t>(t) - 1] - valuations[i].targets[t]).square();
+        ++tokens;
+      }
+    }
+    (loss / tokens).backward();
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
+    optimizer.step(parameters, gradients, clip_factor(global_norm(gradients), limit), parameters);
+  }
+
+  Architecture architecture;
+  Weights weights;
+  at::Tensor head, bias;
+  std::vector<at::Tensor> parameters;
+};
+
+TEST_CASE("K updates a step are K hand-made updates with the targets of arrival") {
+  const Model model = small_model();
+  for (const auto& [updates, freeze] : {std::pair{1, "attention"}, {2, "attention"}, {2, "none"}}) {
+    CAPTURE(updates);
+    CAPTURE(freeze);
+    ValueSettings settings = float32(updates);
+    settings.freeze = freeze;
+    ValueLearner learner(model, settings, Baseline{});
+    HandMadeCritic right(model, std::string(freeze) == "attention");
+    AdamW optimizer({.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95}, right.parameters);
+    for (std::uint32_t seed = 40; seed < 43; ++seed) {
+      const Sequences sequences = trajectories(4, seed);
+      const Valuations valuations = feed(learner, sequences, 3);
+      learner.step();
+      for (int k = 0; k < updates; ++k) right.update(optimizer, sequences, valuations, settings.max_gradient_norm);
+    }
+    const Sequences sequences = trajectories(2, 44);
+    const Valuations valuations = feed(learner, sequences, 2);
+    double largest = 0;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      const auto values = flat({right.values(sequences[i])});
+      for (std::size_t t = 1; t < values.size(); ++t) {
+        if (!sequences[i].mask[t]) continue;
+        CHECK(std::abs(valuations[i].values[t] - values[t - 1]) < 1e-4f);
+        largest = std::max(largest, std::abs(double{values[t - 1]}));
+      }
+    }
+    CHECK(largest > 0.1);
+  }
+}
+
+TEST_CASE("explained variance: values before the update, tokens of the last trajectories") {
+  ValueLearner learner(small_model(), float32(), Baseline{});
+  warmed_up(learner);
+  std::vector<double> values, targets;
+  double last = 0;
+  for (std::uint32_t seed = 50; seed < 66; ++seed) {  // 16 batches of 8: what came before has left the window
+    const Sequences sequences = trajectories(8, seed);
+    const Valuations valuations = feed(learner, sequences, 4);
+    for (const float v : at_actions(sequences, valuations, &Valuation::values)) values.push_back(v);
+    for (const float r : at_actions(sequences, valuations, &Valuation::targets)) targets.push_back(r);
+    last = learner.step().explained_variance;
+  }
+  CHECK(last == doctest::Approx(explained_variance(values, targets)).epsilon(1e-4));
+}
+
+TEST_CASE("explained variance is NaN while all returns are equal") {
+  ValueLearner learner(small_model(), float32(), Baseline{});
+  Sequence sequence{.tokens = {65, 66}, .mask = {0, 1}, .behaviour = {0, -5}, .rewards = {0, 1}};
+  feed(learner, {sequence, sequence}, 2);
+  CHECK(std::isnan(learner.step().explained_variance));
+}
+
+TEST_CASE("the critic learns: its loss on the same trajectories falls") {
+  ValueLearner learner(small_model(), float32(), Baseline{});
+  const Sequences sequences = trajectories(8, 33);
+  feed(learner, sequences, 4);
+  const double first = learner.step().loss;
+  ValueStep last;
+  for (int i = 0; i < 30; ++i) {
+    feed(learner, sequences, 4);
+    last = learner.step();
+  }
+  CHECK(last.loss < 0.2 * first);
+  CHECK(last.explained_variance > 0);
+}
+
+TEST_CASE("the running RMS is fixed before a batch starts") {
+  ValueLearner learner(small_model(), float32(), Baseline{});
+  Sequence sequence{.tokens = {65, 66}, .mask = {0, 1}, .behaviour = {0, -5}, .rewards = {0, 4}};
+  CHECK(learner.arrive({&sequence, 1}).front().advantages[1] == 4);
+  CHECK(learner.arrive({&sequence, 1}).front().advantages[1] == 4);
+  CHECK(learner.step().advantage_rms == doctest::Approx(4));
+  const Valuation valuation = learner.arrive({&sequence, 1}).front();
+  CHECK(valuation.advantages[1] == doctest::Approx((4 - valuation.values[1]) / 4).epsilon(1e-5));
+}
+
+// A learner that was handed something useless must go on as one that never saw it.
+void check_nothing_happened(ValueLearner& learner, const Model& model) {
+  ValueLearner fresh(model, float32(), Baseline{});
+  for (std::uint32_t seed = 60; seed < 62; ++seed) {
+    const Sequences sequences = trajectories(3, seed);
+    const Valuations valuations = feed(learner, sequences, 3), right = feed(fresh, sequences, 3);
+    CHECK(at_actions(sequences, valuations, &Valuation::advantages) ==
+          at_actions(sequences, right, &Valuation::advantages));
+    learner.step();
+    fresh.step();
+  }
+}
+
+TEST_CASE("B12: sequences without actions change nothing; a batch of them is no step") {
+  const Model model = small_model();
+  ValueLearner learner(model, float32(), Baseline{});
+  Sequences empty = trajectories(2, 34);
+  for (Sequence& sequence : empty) std::fill(sequence.mask.begin(), sequence.mask.end(), std::uint8_t{0});
+  const Valuations valuations = feed(learner, empty, 2);
+  REQUIRE(valuations.size() == 2);
+  CHECK(valuations[0].advantages == std::vector<float>(empty[0].mask.size(), 0.0f));
+  CHECK(learner.step().skipped);
+  check_nothing_happened(learner, model);
+}
+
+TEST_CASE("B14: a NaN reward shows as NaN advantages of that trajectory and touches nothing else") {
+  const Model model = small_model();
+  const Sequences clean = trajectories(3, 35);
+  Sequences spoilt = clean;
+  spoilt.insert(spoilt.begin() + 1, trajectories(1, 36).front());
+  spoilt[1].rewards.back() = std::nanf("");
+  ValueLearner right(model, float32(), Baseline{}), learner(model, float32(), Baseline{});
+  const Valuations expected = feed(right, clean, 3);
+  Valuations valuations = feed(learner, spoilt, 4);
+  REQUIRE(valuations.size() == 4);
+  for (std::size_t t = 0; t < spoilt[1].mask.size(); ++t) {
+    CHECK(std::isnan(valuations[1].advantages[t]) == (spoilt[1].mask[t] == 1));
+  }
+  valuations.erase(valuations.begin() + 1);
+  CHECK(at_actions(clean, valuations, &Valuation::advantages) == at_actions(clean, expected, &Valuation::advantages));
+  const ValueStep step = learner.step(), expected_step = right.step();
+  CHECK(step.loss == doctest::Approx(expected_step.loss));
+  CHECK(step.gradient_norm == doctest::Approx(expected_step.gradient_norm));
+  CHECK(step.advantage_rms == doctest::Approx(expected_step.advantage_rms));
+}
+
+TEST_CASE("a non-finite gradient is dropped: weights, moments, RMS and step count stay") {
+  const Model model = small_model();
+  ValueLearner learner(model, float32(), Baseline{});
+  Sequences sequences = trajectories(2, 37);
+  for (float& reward : sequences[0].rewards) reward = 3e37f;
+  feed(learner, sequences, 2);
+  const ValueStep step = learner.step();
+  CHECK(step.skipped);
+  CHECK(step.advantage_rms == 1);
+  check_nothing_happened(learner, model);
+}
+
+TEST_CASE("bfloat16 arithmetic gives about float32's values") {
+  const Model model = small_model();
+  ValueSettings settings = float32();
+  settings.dtype = "bfloat16";
+  ValueLearner right(model, float32(), Baseline{}), learner(model, settings, Baseline{});
+  warmed_up(right);
+  warmed_up(learner);
+  const Sequences sequences = trajectories(4, 38);
+  const auto values = at_actions(sequences, feed(learner, sequences, 4), &Valuation::values);
+  CHECK(relative_distance(values, at_actions(sequences, feed(right, sequences, 4), &Valuation::values)) < 0.1);
+}
+
+}  // namespace
+}  // namespace millrace
