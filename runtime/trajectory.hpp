@@ -20,10 +20,10 @@ enum class Ending {
 
 // What became of a trajectory. The names are the label values of millrace_trajectories_total{outcome}.
 enum class Outcome {
-  queued,        // accepted, not yet in a published version
+  queued,  // accepted, not yet in a published version
   trained,
-  stale,         // its lag was above max_lag when the learner took it
-  expired,       // its session ran out of time
+  stale,    // its lag was above max_lag when the learner took it
+  expired,  // its session ran out of time
   env_failed,
   score_failed,  // the scorer failed or gave a reward that is not finite
   invalid,       // cannot be trained: sampled without full support, no action token, prompt too long
@@ -68,7 +68,7 @@ struct Trajectory {
   std::vector<Version> versions;  // policy version that sampled the token; 0 where mask is 0
   int turns = 0;
   Ending ending = Ending::failed;
-  std::string invalid;   // why it cannot be trained ("sampling", "no action tokens", ...); empty = it can
+  std::string invalid;  // why it cannot be trained ("sampling", "no action tokens", ...); empty = it can
   Score score;
   Version finished_at = 0;  // newest weights in use when its last turn ended
   double created = 0;       // Unix seconds

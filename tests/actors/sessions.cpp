@@ -1,0 +1,161 @@
+// Sessions among actors that fail in every way there is: permits come back, and each failure is counted as what it was.
+#include "actors/gatekeeper.hpp"
+#include "actors/session_host.hpp"
+#include "tests/actors/fixture.hpp"
+#include "tests/temporary_directory.hpp"
+
+using namespace millrace;
+
+namespace {
+
+// An environment whose behaviour depends on the number of its episode.
+enum class Kind { good, reset_fails, step_fails, throws };
+
+class ScriptedEnvironment : public Environment {
+ public:
+  explicit ScriptedEnvironment(Kind kind) : kind_(kind) {}
+  expected<Task> reset(std::uint64_t) override {
+    if (kind_ == Kind::reset_fails) return fail("no task");
+    return Task{{{"user", "go"}}, "go", ""};
+  }
+  expected<Observation> step(const std::string&) override {
+    if (kind_ == Kind::step_fails) return fail("tool died");
+    if (kind_ == Kind::throws) throw std::runtime_error("a bug");
+    return Observation{};
+  }
+
+ private:
+  Kind kind_;
+};
+
+// Answers every turn at once with one token of version 0, or not at all, or with an error.
+enum class Answering { well, never, with_error };
+
+GeneratorActor::behavior_type fake_generator(GeneratorActor::pointer self, Answering answering) {
+  return {
+      [=](generate_atom, const TurnRequest&) {
+        auto promise = self->make_response_promise<TurnReply>();
+        FinishedTurn turn;
+        turn.tokens = {'a'};
+        turn.logp = {-1};
+        turn.versions = {0};
+        if (answering == Answering::well) promise.deliver(TurnReply(turn));
+        if (answering == Answering::with_error)
+          promise.deliver(TurnReply(tl::unexpect, Error{"prompt_too_long: 9 tokens"}));
+        return promise;
+      },
+      [](weights_atom, const SnapshotPtr&) {},
+      [](step_atom) {},
+  };
+}
+
+ScorerActor::behavior_type fake_scorer(ScorerActor::pointer, bool works) {
+  return {
+      [works](score_atom, const ScoreRequest&) -> ScoreReply {
+        if (!works) return fail("reward is not finite");
+        return Score{0.5, {}, "test", 1};
+      },
+      [](spec_atom) { return SpecInfo{}; },
+      [](spec_atom, const SpecChange&) { return SpecReply{}; },
+  };
+}
+
+struct World : ActorFixture {
+  TemporaryDirectory directory;
+  Metrics metrics;
+  GatekeeperActor gate;
+
+  World(Kind kind, Answering answering = Answering::well, bool scorer_works = true) {
+    Settings settings;
+    settings.batch = settings.min_batch = 4;
+    settings.max_lag = 0;
+    settings.sessions.limit = 4;
+    settings.environment.deadline_s = 5;
+    gate = spawn(gatekeeper, std::make_shared<Ledger>(std::move(*Ledger::open(directory.path()))), settings, &metrics);
+    auto setup = std::make_shared<SessionSetup>();
+    setup->gatekeeper = gate;
+    setup->generator = spawn(fake_generator, answering);
+    setup->scorer = spawn(fake_scorer, scorer_works);
+    setup->tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());
+    setup->make_environment = [kind] { return std::make_unique<ScriptedEnvironment>(kind); };
+    setup->settings = settings;
+    setup->metrics = &metrics;
+    host = spawn(session_host, std::shared_ptr<const SessionSetup>(setup));
+  }
+  SessionHostActor host;
+
+  GateStatus status() { return ask<GateStatus>(gate, status_atom_v); }
+  nlohmann::json newest() {
+    TrajectoryQuery query;
+    query.limit = 1;
+    return ask<nlohmann::json>(gate, list_atom_v, query).at(0);
+  }
+  // Failing sessions are followed by new ones for ever: look at the first so many messages.
+  void run_some() {
+    self->send(host, start_atom_v);
+    for (int i = 0; i < 400 && scheduler.has_job(); ++i) scheduler.run_once();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("good sessions fill the queue up to the gate's capacity and wait there") {
+  World world(Kind::good);
+  world.self->send(world.host, start_atom_v);
+  world.run();
+  GateStatus status = world.status();
+  CHECK(status.counts.queued == 4);
+  CHECK(status.running == 0);
+  CHECK(status.capacity == 0);
+  CHECK(world.newest()["reward"] == 0.5);
+
+  // The learner takes them, publishes, and the gate opens for exactly one more batch.
+  const Taken taken = world.ask<Taken>(world.gate, take_atom_v, 4);
+  CHECK(taken.trajectories.size() == 4);
+  CHECK(taken.last);
+  CHECK(taken.trajectories[0]->sequence.rewards.back() == doctest::Approx(0.5));
+  world.self->send(world.gate, published_atom_v, Version{1});
+  world.run();
+  status = world.status();
+  CHECK(status.counts.trained == 4);
+  CHECK(status.counts.accepted == status.counts.trained + status.counts.queued + status.counts.rejected);
+  CHECK(status.policy_version == 1);
+}
+
+TEST_CASE("a failure is counted as what it was, is never a zero reward, and its permit comes back") {
+  struct Case {
+    const char* outcome;
+    World world;
+  };
+  Case cases[] = {{"env_failed", World(Kind::reset_fails)},
+                  {"env_failed", World(Kind::step_fails)},
+                  {"env_failed", World(Kind::throws)},
+                  {"invalid", World(Kind::good, Answering::with_error)},
+                  {"score_failed", World(Kind::good, Answering::well, false)}};
+  for (Case& failing : cases) {
+    CAPTURE(failing.outcome);
+    failing.world.run_some();
+    TrajectoryQuery query;
+    query.limit = 1000;
+    auto request = failing.world.self->request(failing.world.gate, caf::infinite, list_atom_v, query);
+    for (int i = 0; i < 50; ++i) failing.world.scheduler.run_once();
+    nlohmann::json rows;
+    request.receive([&](const nlohmann::json& found) { rows = found; }, [](const caf::error&) {});
+    CHECK(rows.size() > 10);  // many more than there are permits
+    for (const auto& row : rows) CHECK(row["outcome"] == failing.outcome);
+  }
+}
+
+TEST_CASE("a session that gets no answer ends at its deadline") {
+  World world(Kind::good, Answering::never);
+  world.self->send(world.host, start_atom_v);
+  world.run();
+  CHECK(world.status().running == 4);
+  world.advance(std::chrono::milliseconds(4900));
+  CHECK(world.status().counts.rejected == 0);
+  world.advance(std::chrono::milliseconds(200));
+  const GateStatus status = world.status();
+  CHECK(status.counts.rejected == 4);
+  CHECK(world.newest()["outcome"] == "expired");
+  CHECK(status.running == 4);  // the next four
+}
