@@ -42,7 +42,7 @@ Announced read_tensor(ByteReader& reader, const std::string& number) {
   Announced announced;
   GgufTensor& tensor = announced.tensor;
   tensor.name = reader.text(number);
-  const std::string field = "tensor " + quoted(tensor.name);
+  const std::string field = "tensor " + in_quotes(tensor.name);
   if (tensor.name.empty()) reader.fail(number, "has no name");
 
   const auto dimensions = reader.number<std::uint32_t>(field);
@@ -65,14 +65,14 @@ Announced read_tensor(ByteReader& reader, const std::string& number) {
   announced.offset = reader.number<std::uint64_t>(field);
   const auto block = block_of(type);
   if (!block) {
-    reader.fail(field, "is of type " + std::to_string(type) +
-                           ", known are F32 (0), F16 (1), Q4_0 (2), Q4_1 (3) and Q8_0 (8)");
+    reader.fail(field,
+                "is of type " + std::to_string(type) + ", known are F32 (0), F16 (1), Q4_0 (2), Q4_1 (3) and Q8_0 (8)");
     return announced;
   }
   tensor.type = static_cast<GgufType>(type);
   if (row % block->elements != 0) {
-    reader.fail(field, "rows of " + std::to_string(row) + " values are no whole blocks of " +
-                           std::to_string(block->elements));
+    reader.fail(field,
+                "rows of " + std::to_string(row) + " values are no whole blocks of " + std::to_string(block->elements));
   }
   overflow |= __builtin_mul_overflow(elements / block->elements, block->bytes, &announced.bytes);
   if (overflow) reader.fail(field, "its size in bytes is beyond 2^64");
@@ -96,7 +96,8 @@ struct GgufFile::State {
     return found != values.end() && found->second.is_array == is_array ? &found->second : nullptr;
   }
   tl::unexpected<Error> refuse(const std::string& key, const std::string& wanted) const {
-    return millrace::fail(path + ": " + key + (values.contains(key) ? " is not " : " is missing: it should be ") + wanted);
+    return millrace::fail(path + ": " + key + (values.contains(key) ? " is not " : " is missing: it should be ") +
+                          wanted);
   }
 };
 
@@ -116,8 +117,8 @@ std::optional<Error> GgufFile::State::read() {
     const std::string number = "metadata key " + std::to_string(i);
     const std::string key(reader.text(number));
     if (key.empty()) reader.fail(number, "is empty");
-    const GgufValue value = read_gguf_value(reader, quoted(key));
-    if (!values.emplace(key, value).second) reader.fail(quoted(key), "is there twice");
+    const GgufValue value = read_gguf_value(reader, in_quotes(key));
+    if (!values.emplace(key, value).second) reader.fail(in_quotes(key), "is there twice");
   }
   read_tensors(reader, tensor_count);
   return reader.error();
@@ -135,7 +136,7 @@ void GgufFile::State::read_tensors(ByteReader& reader, std::uint64_t count) {
   const std::size_t begin = std::min((reader.position() + align - 1) / align * align, file.size());
   const std::span<const std::byte> data = file.subspan(begin);
   for (Announced& a : announced) {
-    const std::string field = "tensor " + quoted(a.tensor.name);
+    const std::string field = "tensor " + in_quotes(a.tensor.name);
     if (a.offset % align != 0) {
       return reader.fail(field, "offset " + std::to_string(a.offset) + " is no multiple of " + std::to_string(align));
     }

@@ -19,8 +19,8 @@ enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q4_0 = 2, q4_1 = 3, q8_0
 struct GgufTensor {
   std::string name;
   GgufType type = GgufType::f32;
-  std::vector<std::int64_t> shape;      // outermost first: rows, then columns (the reverse of the file's order)
-  std::span<const std::byte> data;      // inside the mapped file
+  std::vector<std::int64_t> shape;  // outermost first: rows, then columns (the reverse of the file's order)
+  std::span<const std::byte> data;  // inside the mapped file
 };
 
 class GgufFile {
@@ -30,9 +30,9 @@ class GgufFile {
   GgufFile& operator=(GgufFile&&) noexcept;
   ~GgufFile();
 
-  expected<std::string> text(const std::string& key) const;     // error: missing, or another type
-  expected<std::int64_t> integer(const std::string& key) const; // any integer type that fits
-  expected<double> number(const std::string& key) const;        // any number
+  expected<std::string> text(const std::string& key) const;      // error: missing, or another type
+  expected<std::int64_t> integer(const std::string& key) const;  // any integer type that fits
+  expected<double> number(const std::string& key) const;         // any number
   bool has(const std::string& key) const;
   expected<std::vector<std::string>> texts(const std::string& key) const;
   expected<std::vector<std::int64_t>> integers(const std::string& key) const;

@@ -9,9 +9,14 @@ namespace {
 std::size_t least_size(GgufValueType type) {
   using enum GgufValueType;
   switch (type) {
-    case u8: case i8: case boolean: return 1;
-    case u16: case i16: return 2;
-    case u32: case i32: case f32: return 4;
+    case u8:
+    case i8:
+    case boolean: return 1;
+    case u16:
+    case i16: return 2;
+    case u32:
+    case i32:
+    case f32: return 4;
     default: return 8;
   }
 }

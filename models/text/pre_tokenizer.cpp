@@ -36,7 +36,7 @@ expected<PreTokenizer> PreTokenizer::make(const std::string& name) {
   if (name == "smollm") {
     made.pattern_.reset(compile(smollm));
   } else if (name != "bytes") {
-    return fail("unknown pre-tokenizer " + quoted(name) + ": known are \"smollm\" and \"bytes\"");
+    return fail("unknown pre-tokenizer " + in_quotes(name) + ": known are \"smollm\" and \"bytes\"");
   }
   return made;
 }

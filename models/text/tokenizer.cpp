@@ -41,7 +41,8 @@ expected<void> Tokenizer::State::add_tokens(const Vocabulary& vocabulary) {
   const std::size_t size = vocabulary.tokens.size();
   const auto known = [&](TokenId token) { return token >= 0 && static_cast<std::size_t>(token) < size; };
   const auto out_of_range = [&](const std::string& what, TokenId token) {
-    return fail(what + ' ' + std::to_string(token) + " is not in the vocabulary of " + std::to_string(size) + " tokens");
+    return fail(what + ' ' + std::to_string(token) + " is not in the vocabulary of " + std::to_string(size) +
+                " tokens");
   };
 
   if (vocabulary.bos != -1 && !known(vocabulary.bos)) return out_of_range("bos token", vocabulary.bos);
@@ -65,7 +66,8 @@ expected<void> Tokenizer::State::add_tokens(const Vocabulary& vocabulary) {
     if (control[token]) continue;
     const std::string& spelling = vocabulary.tokens[token];
     auto raw = bytes_of_spelling(spelling);
-    if (!raw) return fail("token " + std::to_string(token) + ' ' + quoted(spelling) + " is not in GPT-2's byte spelling");
+    if (!raw)
+      return fail("token " + std::to_string(token) + ' ' + in_quotes(spelling) + " is not in GPT-2's byte spelling");
     if (raw->size() == 1) byte_token[static_cast<unsigned char>(raw->front())] = static_cast<TokenId>(token);
     bytes[token] = std::move(*raw);
   }
@@ -91,7 +93,7 @@ expected<void> Tokenizer::State::add_merges(const std::vector<std::string>& merg
     const auto right = bytes_of_spelling(merge.substr(std::min(space + 1, merge.size())));
     const TokenId merged = left && right ? find(*left + *right) : -1;
     if (find(left) < 0 || find(right) < 0 || merged < 0) {
-      return fail("merge " + std::to_string(i) + ' ' + quoted(merge) + ": two plain tokens of the vocabulary are " +
+      return fail("merge " + std::to_string(i) + ' ' + in_quotes(merge) + ": two plain tokens of the vocabulary are " +
                   "expected, with a space between them, that together are a third");
     }
     pairs.add(find(left), find(right), merged);

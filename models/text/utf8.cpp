@@ -39,7 +39,8 @@ Character first_character(std::string_view bytes) {
   const Lead lead = lead_of(byte(0));
   for (std::size_t i = 1; i <= lead.followers; ++i) {
     if (i == bytes.size()) return {Kind::unfinished, i};
-    const auto [low, high] = i == 1 ? std::pair(lead.low, lead.high) : std::pair<unsigned char, unsigned char>(0x80, 0xBF);
+    const auto [low, high] =
+        i == 1 ? std::pair(lead.low, lead.high) : std::pair<unsigned char, unsigned char>(0x80, 0xBF);
     if (byte(i) < low || byte(i) > high) return {Kind::broken, i};
   }
   return {Kind::whole, lead.followers + 1};
@@ -64,7 +65,7 @@ std::string to_valid_utf8(std::string_view bytes) {
   return text;
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   constexpr std::size_t longest = 64;
   return '"' + to_valid_utf8(name.substr(0, longest)) + (name.size() > longest ? "...\"" : "\"");
 }

@@ -17,6 +17,6 @@ std::size_t append_characters(std::string_view bytes, std::string& text);
 std::string to_valid_utf8(std::string_view bytes);
 
 // A name out of a file, fit for an error text: in quotes, valid UTF-8, cut after 64 bytes.
-std::string quoted(std::string_view name);
+std::string in_quotes(std::string_view name);
 
 }  // namespace millrace

@@ -12,7 +12,8 @@ expected<TokenId> read_token_id(const GgufFile& file, const std::string& key, st
   const auto id = file.integer(key);
   if (!id) return tl::unexpected(id.error());
   if (*id < 0 || static_cast<std::uint64_t>(*id) >= tokens) {
-    return fail(file.path() + ": " + key + ": " + std::to_string(*id) + " is none of the " + std::to_string(tokens) + " tokens");
+    return fail(file.path() + ": " + key + ": " + std::to_string(*id) + " is none of the " + std::to_string(tokens) +
+                " tokens");
   }
   return static_cast<TokenId>(*id);
 }
@@ -22,7 +23,8 @@ expected<std::vector<TokenId>> read_control_tokens(const GgufFile& file, std::si
   const auto types = file.integers(key);
   if (!types) return tl::unexpected(types.error());
   if (types->size() != tokens) {
-    return fail(file.path() + ": " + key + ": " + std::to_string(types->size()) + " types for " + std::to_string(tokens) + " tokens");
+    return fail(file.path() + ": " + key + ": " + std::to_string(types->size()) + " types for " +
+                std::to_string(tokens) + " tokens");
   }
   std::vector<TokenId> control;
   for (std::size_t token = 0; token < tokens; ++token) {
@@ -30,8 +32,8 @@ expected<std::vector<TokenId>> read_control_tokens(const GgufFile& file, std::si
     if (type == control_token) {
       control.push_back(static_cast<TokenId>(token));
     } else if (type != normal_token) {
-      return fail(file.path() + ": " + key + ": token " + std::to_string(token) + " is of type " + std::to_string(type) +
-                  ", only 1 (normal) and 3 (control) are known");
+      return fail(file.path() + ": " + key + ": token " + std::to_string(token) + " is of type " +
+                  std::to_string(type) + ", only 1 (normal) and 3 (control) are known");
     }
   }
   return control;
@@ -43,7 +45,8 @@ expected<Vocabulary> read_vocabulary(const GgufFile& file) {
   const auto refuse = [&](const std::string& message) { return fail(file.path() + ": " + message); };
   const auto model = file.text("tokenizer.ggml.model");
   if (!model) return tl::unexpected(model.error());
-  if (*model != "gpt2") return refuse("tokenizer.ggml.model: " + quoted(*model) + " is not \"gpt2\" (byte-level BPE)");
+  if (*model != "gpt2")
+    return refuse("tokenizer.ggml.model: " + in_quotes(*model) + " is not \"gpt2\" (byte-level BPE)");
 
   auto pre_tokenizer = file.text("tokenizer.ggml.pre");
   if (!pre_tokenizer) return tl::unexpected(pre_tokenizer.error());
