@@ -1,0 +1,106 @@
+#include "config/fields.hpp"
+
+namespace millrace {
+namespace {
+
+Allowed from_to(double min, double max) { return {.min = min, .max = max, .above_min = false, .words = {}}; }
+Allowed above_to(double min, double max) { return {.min = min, .max = max, .above_min = true, .words = {}}; }
+Allowed one_of(std::vector<std::string> words) { return {.min = 0, .max = 0, .above_min = false, .words = std::move(words)}; }
+Allowed any() { return {}; }
+
+constexpr double most = 1e6;           // trajectories, sessions, steps
+constexpr double most_tokens = 1e7;
+constexpr double most_seconds = 1e7;   // about four months
+const std::vector<std::string> dtypes = {"auto", "float32", "bfloat16"};
+
+}  // namespace
+
+std::vector<std::string> recipe_names() {
+  std::vector<std::string> names;
+  for (const Recipe& recipe : recipes) names.emplace_back(recipe.name);
+  return names;
+}
+
+std::vector<Field> fields_of(Settings& s) {
+  return {
+      {"recipe", &s.recipe, one_of(recipe_names()), "", "the algorithm"},
+      {"batch", &s.batch, from_to(1, 65536), "trajectories", "a policy step takes so many"},
+      {"min_batch", &s.min_batch, from_to(1, 65536), "trajectories",
+       "a policy step takes at least so many, once max_wait_s is over; not given: the same as batch"},
+      {"max_wait_s", &s.max_wait_s, from_to(0, most_seconds), "seconds",
+       "from a step's first trajectory until min_batch suffices"},
+      {"max_lag", &s.max_lag, from_to(0, 1000), "versions",
+       "a trained token's policy may be so far behind the learner"},
+      {"pack", &s.pack, from_to(1, 1024), "trajectories",
+       "go through a learner in one forward pass, if so many wait"},
+      {"pacing", &s.pacing, one_of({"async"}), "",
+       "async: generation never waits for a step, only for capacity"},
+      {"seed", &s.seed, any(), "", "of everything drawn at random"},
+      {"threads", &s.threads, from_to(0, 4096), "cores", "for arithmetic; 0 = all"},
+
+      {"model.path", &s.model.path, any(), "", "a GGUF file; empty = the random model below"},
+      {"model.max_context", &s.model.max_context, from_to(2, most_tokens), "tokens",
+       "prompt and answer of all turns together"},
+      {"model.random.hidden", &s.model.random.hidden, from_to(2, 65536), "", "width of the random model"},
+      {"model.random.layers", &s.model.random.layers, from_to(1, 1024), "", "its number of layers"},
+      {"model.random.heads", &s.model.random.heads, from_to(1, 1024), "", "its attention heads a layer"},
+      {"model.random.kv_heads", &s.model.random.kv_heads, from_to(1, 1024), "",
+       "its heads of keys and values a layer; divides heads"},
+      {"model.random.intermediate", &s.model.random.intermediate, from_to(1, 1048576), "", "width of its MLPs"},
+      {"model.random.init_std", &s.model.random.init_std, above_to(0, 10), "",
+       "standard deviation of its first weights"},
+
+      {"environment.name", &s.environment.name, any(), "", "writing, calculator or letters"},
+      {"environment.data", &s.environment.data, any(), "", "file with the tasks; empty = the environment's own"},
+      {"environment.max_turns", &s.environment.max_turns, from_to(1, 10000), "turns",
+       "a session with more is truncated"},
+      {"environment.max_tokens", &s.environment.max_tokens, from_to(2, most_tokens), "tokens",
+       "of a whole trajectory, prompt included"},
+      {"environment.deadline_s", &s.environment.deadline_s, above_to(0, most_seconds), "seconds",
+       "a session may last from its permit to its last turn"},
+
+      {"reward.spec", &s.reward.spec, any(), "", "name of a file in reward.directory, without .json"},
+      {"reward.directory", &s.reward.directory, any(), "", "folder of the reward specs"},
+
+      {"sessions.limit", &s.sessions.limit, from_to(1, 65536), "sessions", "live training sessions"},
+
+      {"generation.max_tokens", &s.generation.max_tokens, from_to(1, most_tokens), "tokens", "new tokens a turn"},
+      {"generation.temperature", &s.generation.temperature, above_to(0, 100), "", "of sampling"},
+      {"generation.top_p", &s.generation.top_p, above_to(0, 1), "",
+       "probability mass that is sampled from; only turns with 1 are trained"},
+      {"generation.top_k", &s.generation.top_k, from_to(0, most), "tokens",
+       "most likely tokens that are sampled from, 0 = all; only turns with 0 are trained"},
+      {"generation.kv_on_swap", &s.generation.kv_on_swap, one_of({"keep", "recompute"}), "",
+       "the key-value cache of a live turn when new weights arrive"},
+
+      {"policy.lr", &s.policy.lr, from_to(0, 1), "", "learning rate"},
+      {"policy.weight_decay", &s.policy.weight_decay, from_to(0, 1), "", "decoupled, as in AdamW"},
+      {"policy.beta1", &s.policy.beta1, from_to(0, 0.999999), "", "decay of AdamW's mean"},
+      {"policy.beta2", &s.policy.beta2, from_to(0, 0.999999), "", "decay of AdamW's mean square"},
+      {"policy.max_gradient_norm", &s.policy.max_gradient_norm, above_to(0, 1e9), "",
+       "a longer gradient is scaled down to it"},
+      {"policy.dtype", &s.policy.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
+
+      {"value.lr", &s.value.lr, from_to(0, 1), "", "learning rate"},
+      {"value.weight_decay", &s.value.weight_decay, from_to(0, 1), "", "decoupled, as in AdamW"},
+      {"value.beta1", &s.value.beta1, from_to(0, 0.999999), "", "decay of AdamW's mean"},
+      {"value.beta2", &s.value.beta2, from_to(0, 0.999999), "", "decay of AdamW's mean square"},
+      {"value.max_gradient_norm", &s.value.max_gradient_norm, above_to(0, 1e9), "",
+       "a longer gradient is scaled down to it"},
+      {"value.updates_per_step", &s.value.updates_per_step, from_to(1, 100), "updates",
+       "optimizer steps of the critic a policy step (K)"},
+      {"value.freeze", &s.value.freeze, one_of({"attention", "none"}), "", "part of the critic that is not trained"},
+      {"value.warmup_steps", &s.value.warmup_steps, from_to(0, most), "steps",
+       "first batches that train the critic only"},
+      {"value.dtype", &s.value.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
+
+      {"http.address", &s.http.address, any(), "", "where the service listens"},
+      {"http.port", &s.http.port, from_to(0, 65535), "", "0 = any free port"},
+      {"http.token_file", &s.http.token_file, any(), "",
+       "holds the bearer token; required when address is not loopback"},
+
+      {"state.directory", &s.state.directory, any(), "", "ledger; empty = state/<preset>"},
+  };
+}
+
+}  // namespace millrace
