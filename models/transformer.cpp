@@ -56,6 +56,17 @@ at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) {
   return at::linear(hidden, weights.head).to(at::kFloat);
 }
 
+std::vector<std::int64_t> shape_of(const Architecture& a, const std::string& name) {
+  const std::int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
+  if (name.ends_with("q_proj.weight")) return {q, a.hidden};
+  if (name.ends_with("k_proj.weight") || name.ends_with("v_proj.weight")) return {kv, a.hidden};
+  if (name.ends_with("o_proj.weight")) return {a.hidden, q};
+  if (name.ends_with("gate_proj.weight") || name.ends_with("up_proj.weight")) return {a.intermediate, a.hidden};
+  if (name.ends_with("down_proj.weight")) return {a.hidden, a.intermediate};
+  if (name.ends_with("norm.weight")) return {a.hidden};
+  return {a.vocab, a.hidden};
+}
+
 expected<void> check_weights(const Architecture& architecture, const Weights& weights) {
   const Architecture& a = architecture;
   if (static_cast<std::int64_t>(weights.layers.size()) != a.layers) {
@@ -65,19 +76,9 @@ expected<void> check_weights(const Architecture& architecture, const Weights& we
   if (a.tied && !weights.head.is_same(weights.embedding)) {
     return fail("lm_head.weight: is not the embedding, although the two are tied");
   }
-  const auto shape_of = [&](const std::string& name) -> std::vector<std::int64_t> {
-    const std::int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
-    if (name.ends_with("q_proj.weight")) return {q, a.hidden};
-    if (name.ends_with("k_proj.weight") || name.ends_with("v_proj.weight")) return {kv, a.hidden};
-    if (name.ends_with("o_proj.weight")) return {a.hidden, q};
-    if (name.ends_with("gate_proj.weight") || name.ends_with("up_proj.weight")) return {a.intermediate, a.hidden};
-    if (name.ends_with("down_proj.weight")) return {a.hidden, a.intermediate};
-    if (name.ends_with("norm.weight")) return {a.hidden};
-    return {a.vocab, a.hidden};
-  };
   expected<void> result;
   for_each_tensor(weights, a.tied, [&](const std::string& name, const at::Tensor& tensor) {
-    if (result) result = check_tensor(name, tensor, shape_of(name));
+    if (result) result = check_tensor(name, tensor, shape_of(a, name));
   });
   return result;
 }

@@ -86,6 +86,9 @@ at::Tensor hidden_states(const Architecture& architecture, const Weights& weight
 // Logits [rows, vocab] in float32 of the given hidden rows.
 at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden);
 
+// Shape of the tensor of that name, as for_each_tensor names them.
+std::vector<std::int64_t> shape_of(const Architecture& architecture, const std::string& name);
+
 // Checks names, shapes and finiteness against the architecture. Used before weights are taken by anyone.
 expected<void> check_weights(const Architecture& architecture, const Weights& weights);
 

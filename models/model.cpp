@@ -1,0 +1,73 @@
+#include "models/model.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <xxhash.h>
+
+#include <filesystem>
+
+#include "models/gguf_weights.hpp"
+#include "models/transformer.hpp"
+
+namespace millrace {
+
+namespace {
+
+// Byte-level transformer with normal(0, init_std) weights and norms of 1: the same seed, the same weights.
+Model random_model(const RandomModelSettings& settings, std::uint64_t seed) {
+  Model model;
+  model.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());
+  model.name = "random";
+  Architecture a;
+  a.vocab = static_cast<std::int64_t>(model.tokenizer->size());
+  a.hidden = settings.hidden;
+  a.layers = settings.layers;
+  a.heads = settings.heads;
+  a.kv_heads = settings.kv_heads;
+  a.head_dim = settings.hidden / settings.heads;
+  a.intermediate = settings.intermediate;
+  Weights weights;
+  weights.layers.resize(static_cast<std::size_t>(a.layers));
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  for_each_tensor(weights, a.tied, [&](const std::string& name, at::Tensor& tensor) {
+    const auto shape = shape_of(a, name);
+    tensor = shape.size() == 1 ? at::ones(shape) : at::normal(0.0, settings.init_std, shape, generator);
+  });
+  weights.head = weights.embedding;
+  model.weights = std::make_shared<const Snapshot>(Version{0}, a, std::move(weights));
+  return model;
+}
+
+}  // namespace
+
+Version version_of(const Snapshot& snapshot) { return snapshot.version; }
+
+std::uint64_t checksum_of(const Snapshot& snapshot) {
+  std::uint64_t sum = 0;
+  for_each_tensor(snapshot.weights, snapshot.architecture.tied, [&](const std::string&, const at::Tensor& tensor) {
+    sum = XXH3_64bits_withSeed(tensor.const_data_ptr(), tensor.nbytes(), sum);
+  });
+  return sum;
+}
+
+expected<Model> load_model(const ModelSettings& settings, std::uint64_t seed) {
+  if (settings.path.empty()) return random_model(settings.random, seed);
+  const expected<GgufFile> file = GgufFile::open(settings.path);
+  if (!file) return tl::unexpected(file.error());
+  expected<Vocabulary> vocabulary = read_vocabulary(*file);
+  if (!vocabulary) return fail(settings.path + ": " + vocabulary.error().message);
+  expected<Tokenizer> tokenizer = Tokenizer::make(std::move(*vocabulary));
+  if (!tokenizer) return fail(settings.path + ": " + tokenizer.error().message);
+  expected<SnapshotPtr> weights = read_weights(*file, static_cast<std::int64_t>(tokenizer->size()));
+  if (!weights) return fail(settings.path + ": " + weights.error().message);
+  Model model;
+  model.weights = *weights;
+  model.tokenizer = std::make_shared<const Tokenizer>(std::move(*tokenizer));
+  model.name = std::filesystem::path(settings.path).stem().string();
+  return model;
+}
+
+void use_threads(int threads) { at::set_num_threads(threads); }
+
+}  // namespace millrace
