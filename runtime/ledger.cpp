@@ -1,0 +1,250 @@
+#include "runtime/ledger.hpp"
+
+#include <chrono>
+#include <limits>
+#include <stdexcept>
+
+#include "runtime/ledger_file.hpp"
+#include "runtime/payload.hpp"
+#include "runtime/sqlite.hpp"
+
+namespace millrace {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* listed_columns =
+    "select id, state, outcome, reason, environment, task, answer, reward, reward_parts, reward_spec, "
+    "reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest, policy_version_newest, version, "
+    "created, settled, seconds from trajectories ";
+
+double unix_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// For reads whose interface has no room for an error: only a broken disk or a bug fails there.
+template <class T>
+T value_of(expected<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+
+json parts_to_json(const std::vector<ScorePart>& parts) {
+  json document = json::array();
+  for (const ScorePart& part : parts) {
+    document.push_back({{"name", part.name}, {"value", part.value}, {"weight", part.weight}});
+  }
+  return document;
+}
+
+// JSON has no NaN: it is written as null.
+double number_of(const json& value) {
+  return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::vector<ScorePart> parts_from_json(const json& document) {
+  std::vector<ScorePart> parts;
+  for (const json& part : document) {
+    parts.push_back({part.at("name"), number_of(part.at("value")), number_of(part.at("weight"))});
+  }
+  return parts;
+}
+
+json seconds_to_json(const StageSeconds& seconds) {
+  return {{"generate", seconds.generate}, {"environment", seconds.environment}, {"score", seconds.score},
+          {"queue", seconds.queue},       {"value", seconds.value},             {"learn", seconds.learn}};
+}
+
+StageSeconds seconds_from_json(const json& document) {
+  const auto of = [&](const char* stage) { return number_of(document.at(stage)); };
+  return {of("generate"), of("environment"), of("score"), of("queue"), of("value"), of("learn")};
+}
+
+// Text a model or a user wrote may hold bytes that are not UTF-8; JSON may not.
+std::string dump(const json& document) { return document.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+Ending ending_of(const std::string& name) {
+  for (const Ending ending : {Ending::terminated, Ending::truncated}) {
+    if (name == name_of(ending)) return ending;
+  }
+  return Ending::failed;
+}
+
+json row_to_json(const Statement& row) {
+  json document = json::object();
+  for (int column = 0; column < row.columns(); ++column) {
+    const std::string name = row.name(column);
+    json& field = document[name];
+    switch (row.type(column)) {
+      case SQLITE_INTEGER: field = row.integer(column); break;
+      case SQLITE_FLOAT: field = row.real(column); break;
+      case SQLITE_TEXT:
+        field = name == "reward_parts" || name == "seconds" ? json::parse(row.text(column)) : json(row.text(column));
+        break;
+    }
+  }
+  return document;
+}
+
+}  // namespace
+
+struct Ledger::State {
+  std::optional<FolderLock> lock;  // none when read-only; outlives the database
+  Database database;
+  TrajectoryId last_id = 0;
+};
+
+Ledger::Ledger(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Ledger::Ledger(Ledger&&) noexcept = default;
+Ledger& Ledger::operator=(Ledger&&) noexcept = default;
+Ledger::~Ledger() = default;
+
+expected<Ledger> Ledger::open(const std::string& state_directory) {
+  auto lock = FolderLock::take(state_directory);
+  if (!lock) return tl::unexpected(lock.error());
+  auto database = open_ledger_file(state_directory);
+  if (!database) return tl::unexpected(database.error());
+  const auto last_id = database->number("select max(id) from trajectories");
+  if (!last_id) return tl::unexpected(last_id.error());
+  return Ledger(std::make_unique<State>(
+      State{std::move(*lock), std::move(*database), static_cast<TrajectoryId>(*last_id)}));
+}
+
+expected<Ledger> Ledger::open_read_only(const std::string& state_directory) {
+  auto database = open_ledger_file_read_only(state_directory);
+  if (!database) return tl::unexpected(database.error());
+  return Ledger(std::make_unique<State>(State{std::nullopt, std::move(*database)}));
+}
+
+TrajectoryId Ledger::next_id() { return ++state_->last_id; }
+
+expected<void> Ledger::accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason) {
+  if (outcome == Outcome::trained) throw std::logic_error("Ledger: trained is for settle(), after the queue");
+  const Database& database = state_->database;
+  auto transaction = Transaction::begin(database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  auto row = database.prepare(
+      "insert into trajectories (id, outcome, reason, environment, task, answer, expected, reward, reward_parts, "
+      "reward_spec, reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest, "
+      "policy_version_newest, policy_version_finished, created, settled, seconds, temperature, terminal, invalid) values "
+      "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  auto payload = database.prepare("insert into payloads values (?, ?, ?, ?, ?, ?, ?)");
+  if (!row || !payload) return tl::unexpected(database.error());
+
+  const Trajectory& t = trajectory;
+  const double settled = outcome == Outcome::queued ? std::numeric_limits<double>::quiet_NaN() : unix_now();
+  row->bind(t.id, name_of(outcome), reason, t.environment, t.task, t.answer, t.expected, t.score.total,
+            dump(parts_to_json(t.score.parts)), t.score.spec, t.score.spec_version, name_of(t.ending), t.turns,
+            t.sequence.tokens.size(), t.action_tokens(), t.oldest_version(), t.newest_version(), t.finished_at,
+            t.created, settled, dump(seconds_to_json(t.seconds)), t.sequence.temperature,
+            static_cast<int>(t.sequence.terminal), t.invalid);
+  const Payload packed = pack(t.sequence, t.versions);
+  payload->bind(t.id, packed.tokens, packed.mask, packed.behaviour, packed.rewards, packed.versions, packed.checksum);
+  const auto written = row->execute().and_then([&] { return payload->execute(); });
+  if (!written) return fail("trajectory " + std::to_string(t.id) + " was not accepted: " + written.error().message);
+  return transaction->commit();
+}
+
+expected<void> Ledger::settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
+                              Version version) {
+  if (outcome == Outcome::queued) throw std::logic_error("Ledger: a trajectory is settled once and for all");
+  const Database& database = state_->database;
+  auto transaction = Transaction::begin(database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  auto update = database.prepare(
+      "update trajectories set outcome = ?2, reason = ?3, version = ?4, settled = ?5 "
+      "where id = ?1 and outcome = 'queued'");
+  if (!update) return tl::unexpected(update.error());
+  for (const TrajectoryId id : ids) {
+    update->bind(id, name_of(outcome), reason, version, unix_now());
+    const auto written = update->execute();
+    if (!written) return written;
+    if (database.changes() == 0) return fail("trajectory " + std::to_string(id) + " is not queued: nothing was settled");
+  }
+  return transaction->commit();
+}
+
+LedgerCounts Ledger::counts() const {
+  // accepted counts all rows by itself; it is not the sum of the others.
+  auto rows = value_of(state_->database.prepare(
+      "select 'accepted', count(*) from trajectories union all select state, count(*) from trajectories group by state"));
+  LedgerCounts counts;
+  while (value_of(rows.step())) {
+    const std::string name = rows.text(0);
+    auto& count = name == "accepted"  ? counts.accepted
+                  : name == "trained" ? counts.trained
+                  : name == "queued"  ? counts.queued
+                                      : counts.rejected;
+    count = static_cast<std::uint64_t>(rows.integer(1));
+  }
+  return counts;
+}
+
+json Ledger::list(const std::optional<std::string>& state, int limit) const {
+  const char* filter = state ? "where state = ?2 or outcome = ?2 " : "";
+  auto rows = value_of(state_->database.prepare(std::string(listed_columns) + filter + "order by id desc limit ?1"));
+  rows.bind(limit);
+  if (state) rows.bind(limit, *state);
+  json list = json::array();
+  while (value_of(rows.step())) list.push_back(row_to_json(rows));
+  return list;
+}
+
+std::optional<json> Ledger::find(TrajectoryId id) const {
+  auto row = value_of(state_->database.prepare(std::string(listed_columns) + "where id = ?1"));
+  row.bind(id);
+  if (!value_of(row.step())) return std::nullopt;
+  return row_to_json(row);
+}
+
+expected<Trajectory> Ledger::read(TrajectoryId id) const {
+  auto row = state_->database.prepare(
+      "select environment, task, answer, expected, reward, reward_parts, reward_spec, reward_spec_version, ending, turns, "
+      "policy_version_finished, created, seconds, temperature, terminal, invalid, p.tokens, p.mask, p.behaviour, p.rewards, "
+      "p.versions, p.checksum from trajectories join payloads p using (id) where id = ?1");
+  if (!row) return tl::unexpected(row.error());
+  row->bind(id);
+  const auto found = row->step();
+  if (!found) return tl::unexpected(found.error());
+  if (!*found) return fail("trajectory " + std::to_string(id) + " is not in the ledger");
+
+  Trajectory t;
+  int column = 0;
+  const auto text = [&] { return row->text(column++); };
+  const auto real = [&] { return row->real(column++); };
+  const auto integer = [&] { return row->integer(column++); };
+  const auto blob = [&] { return Blob{std::string(row->blob(column++))}; };
+  t.id = id;
+  t.environment = text();
+  t.task = text();
+  t.answer = text();
+  t.expected = text();
+  t.score.total = real();
+  t.score.parts = parts_from_json(json::parse(text()));
+  t.score.spec = text();
+  t.score.spec_version = static_cast<std::uint64_t>(integer());
+  t.ending = ending_of(text());
+  t.turns = static_cast<int>(integer());
+  t.finished_at = static_cast<Version>(integer());
+  t.created = real();
+  t.seconds = seconds_from_json(json::parse(text()));
+  t.sequence.temperature = real();
+  t.sequence.terminal = integer() != 0;
+  t.invalid = text();
+  const Payload payload{blob(), blob(), blob(), blob(), blob(), static_cast<std::uint64_t>(integer())};
+  const auto unpacked = unpack(payload, t);
+  if (!unpacked) return fail("trajectory " + std::to_string(id) + ": " + unpacked.error().message);
+  return t;
+}
+
+expected<int> Ledger::close_abandoned(const std::string& reason) {
+  auto update = state_->database.prepare(
+      "update trajectories set outcome = ?1, reason = ?2, settled = ?3 where outcome = 'queued'");
+  if (!update) return tl::unexpected(update.error());
+  update->bind(name_of(Outcome::aborted), reason, unix_now());
+  const auto written = update->execute();
+  if (!written) return tl::unexpected(written.error());
+  return state_->database.changes();
+}
+
+}  // namespace millrace
