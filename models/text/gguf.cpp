@@ -82,7 +82,6 @@ Announced read_tensor(ByteReader& reader, const std::string& number) {
 }  // namespace
 
 struct GgufFile::State {
-  std::string path;
   MappedFile mapping;
   std::map<std::string, GgufValue> values;
   std::map<std::string, GgufTensor> tensors;
@@ -96,8 +95,7 @@ struct GgufFile::State {
     return found != values.end() && found->second.is_array == is_array ? &found->second : nullptr;
   }
   tl::unexpected<Error> refuse(const std::string& key, const std::string& wanted) const {
-    return millrace::fail(path + ": " + key + (values.contains(key) ? " is not " : " is missing: it should be ") +
-                          wanted);
+    return millrace::fail(key + (values.contains(key) ? " is not " : " is missing: it should be ") + wanted);
   }
 };
 
@@ -171,14 +169,12 @@ GgufFile::~GgufFile() = default;
 expected<GgufFile> GgufFile::open(const std::string& path) {
   auto mapping = MappedFile::open(path);
   if (!mapping) return tl::unexpected(mapping.error());
-  std::unique_ptr<State> state(new State{path, std::move(*mapping), {}, {}});
+  std::unique_ptr<State> state(new State{std::move(*mapping), {}, {}});
   if (const auto error = state->read()) return millrace::fail(path + ": " + error->message);
   return GgufFile(std::move(state));
 }
 
 bool GgufFile::has(const std::string& key) const { return state_->values.contains(key); }
-const std::string& GgufFile::path() const { return state_->path; }
-
 const std::map<std::string, GgufTensor>& GgufFile::tensors() const { return state_->tensors; }
 
 expected<std::string> GgufFile::text(const std::string& key) const {
@@ -198,12 +194,13 @@ expected<std::int64_t> GgufFile::integer(const std::string& key) const {
 
 expected<double> GgufFile::number(const std::string& key) const {
   const GgufValue* value = state_->find(key, false);
-  if (!value) return state_->refuse(key, "a number");
+  const std::string wanted = "a float, or an integer of at most 63 bits";
+  if (!value) return state_->refuse(key, wanted);
   ByteReader reader(value->bytes);
   if (value->type == GgufValueType::f32) return reader.number<float>(key);
   if (value->type == GgufValueType::f64) return reader.number<double>(key);
   const auto integer = read_integer(reader, value->type);
-  if (!integer) return state_->refuse(key, "a number");
+  if (!integer) return state_->refuse(key, wanted);
   return static_cast<double>(*integer);
 }
 

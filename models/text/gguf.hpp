@@ -25,6 +25,7 @@ struct GgufTensor {
 
 class GgufFile {
  public:
+  // The error names the file and what in it is wrong; the errors of all others name the key, not the file.
   static expected<GgufFile> open(const std::string& path);
   GgufFile(GgufFile&&) noexcept;
   GgufFile& operator=(GgufFile&&) noexcept;
@@ -32,12 +33,11 @@ class GgufFile {
 
   expected<std::string> text(const std::string& key) const;      // error: missing, or another type
   expected<std::int64_t> integer(const std::string& key) const;  // any integer type that fits
-  expected<double> number(const std::string& key) const;         // any number
+  expected<double> number(const std::string& key) const;         // any number that fits
   bool has(const std::string& key) const;
   expected<std::vector<std::string>> texts(const std::string& key) const;
   expected<std::vector<std::int64_t>> integers(const std::string& key) const;
   const std::map<std::string, GgufTensor>& tensors() const;
-  const std::string& path() const;
 
  private:
   struct State;

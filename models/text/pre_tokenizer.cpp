@@ -8,18 +8,20 @@
 namespace millrace {
 namespace {
 
-// White space as Unicode defines it; \s of PCRE2 counts U+180E, too.
-#define SPACE R"(\p{Z}\t-\r\x{85})"
-
 // llama.cpp cuts for `smollm` twice: each \p{N} is a piece, and what lies between is cut as GPT-2 does it. This is both
-// in one: white space before a digit belongs together, before other text its last character goes with what follows.
-constexpr std::string_view smollm =
-    R"(\p{N}|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\p{L}\p{N})" SPACE R"(]+|[)" SPACE R"(]+(?![^\p{N})" SPACE R"(]))"
-    R"(|[)" SPACE R"(]+)";
+// in one: white space before a digit stays together, before anything else its last character goes with what follows.
+std::string smollm_pattern() {
+  const std::string space = R"(\p{Z}\t-\r\x{85})";  // as Unicode defines it; PCRE2's \s counts U+180E, too
+  const std::string digit = R"(\p{N})";
+  const std::string ending = "'(?:[sdmt]|ll|ve|re)";
+  const std::string word = R"( ?\p{L}+)";
+  const std::string marks = R"( ?[^\p{L}\p{N})" + space + "]+";
+  const std::string spaces_but_last = "[" + space + R"(]+(?![^\p{N})" + space + "])";
+  const std::string spaces = "[" + space + "]+";
+  return digit + "|" + ending + "|" + word + "|" + marks + "|" + spaces_but_last + "|" + spaces;
+}
 
-#undef SPACE
-
-pcre2_code* compile(std::string_view pattern) {
+pcre2_code* compile(const std::string& pattern) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
@@ -34,7 +36,7 @@ pcre2_code* compile(std::string_view pattern) {
 expected<PreTokenizer> PreTokenizer::make(const std::string& name) {
   PreTokenizer made;
   if (name == "smollm") {
-    made.pattern_.reset(compile(smollm));
+    made.pattern_.reset(compile(smollm_pattern()));
   } else if (name != "bytes") {
     return fail("unknown pre-tokenizer " + in_quotes(name) + ": known are \"smollm\" and \"bytes\"");
   }

@@ -17,7 +17,7 @@ struct Vocabulary {
   std::vector<std::string> merges;  // "left right", best first
   std::vector<TokenId> control;     // ids of control tokens
   std::string pre_tokenizer;        // "smollm" | "bytes"
-  TokenId bos = -1;                 // -1: none
+  TokenId bos = -1;                 // -1: none; encode never adds it
   TokenId eos = -1;                 // ends a turn
   std::string chat_template;        // Jinja source, as the file carries it
 };
@@ -33,6 +33,8 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
+  // A byte that the vocabulary has no token for is left out, as in llama.cpp (SmolLM2 lacks 21, hardly ever written).
+  // Text need not be valid UTF-8. All of these may be called from several threads at once.
   Tokens encode(std::string_view text) const;           // control tokens' spellings are plain text
   Tokens encode_template(std::string_view text) const;  // control tokens' spellings become control tokens
   std::string decode(const Tokens& tokens) const;       // control tokens left out; invalid UTF-8 becomes U+FFFD

@@ -12,8 +12,7 @@ expected<TokenId> read_token_id(const GgufFile& file, const std::string& key, st
   const auto id = file.integer(key);
   if (!id) return tl::unexpected(id.error());
   if (*id < 0 || static_cast<std::uint64_t>(*id) >= tokens) {
-    return fail(file.path() + ": " + key + ": " + std::to_string(*id) + " is none of the " + std::to_string(tokens) +
-                " tokens");
+    return fail(key + ": " + std::to_string(*id) + " is none of the " + std::to_string(tokens) + " tokens");
   }
   return static_cast<TokenId>(*id);
 }
@@ -23,8 +22,7 @@ expected<std::vector<TokenId>> read_control_tokens(const GgufFile& file, std::si
   const auto types = file.integers(key);
   if (!types) return tl::unexpected(types.error());
   if (types->size() != tokens) {
-    return fail(file.path() + ": " + key + ": " + std::to_string(types->size()) + " types for " +
-                std::to_string(tokens) + " tokens");
+    return fail(key + ": " + std::to_string(types->size()) + " types for " + std::to_string(tokens) + " tokens");
   }
   std::vector<TokenId> control;
   for (std::size_t token = 0; token < tokens; ++token) {
@@ -32,8 +30,8 @@ expected<std::vector<TokenId>> read_control_tokens(const GgufFile& file, std::si
     if (type == control_token) {
       control.push_back(static_cast<TokenId>(token));
     } else if (type != normal_token) {
-      return fail(file.path() + ": " + key + ": token " + std::to_string(token) + " is of type " +
-                  std::to_string(type) + ", only 1 (normal) and 3 (control) are known");
+      return fail(key + ": token " + std::to_string(token) + " is of type " + std::to_string(type) +
+                  ", only 1 (normal) and 3 (control) are known");
     }
   }
   return control;
@@ -42,11 +40,9 @@ expected<std::vector<TokenId>> read_control_tokens(const GgufFile& file, std::si
 }  // namespace
 
 expected<Vocabulary> read_vocabulary(const GgufFile& file) {
-  const auto refuse = [&](const std::string& message) { return fail(file.path() + ": " + message); };
   const auto model = file.text("tokenizer.ggml.model");
   if (!model) return tl::unexpected(model.error());
-  if (*model != "gpt2")
-    return refuse("tokenizer.ggml.model: " + in_quotes(*model) + " is not \"gpt2\" (byte-level BPE)");
+  if (*model != "gpt2") return fail("tokenizer.ggml.model: " + in_quotes(*model) + " is not \"gpt2\" (byte-level BPE)");
 
   auto pre_tokenizer = file.text("tokenizer.ggml.pre");
   if (!pre_tokenizer) return tl::unexpected(pre_tokenizer.error());
@@ -70,7 +66,7 @@ expected<Vocabulary> read_vocabulary(const GgufFile& file) {
     auto chat_template = file.text(key);
     if (!chat_template) return tl::unexpected(chat_template.error());
     if (chat_template->find("<|im_start|>") == std::string::npos) {
-      return refuse(key + ": only ChatML templates (with <|im_start|>) are known");
+      return fail(key + ": only ChatML templates (with <|im_start|>) are known");
     }
     vocabulary.chat_template = std::move(*chat_template);
   }

@@ -59,17 +59,15 @@ TEST_CASE("what is asked for as another type is an error that names the key and 
   const TemporaryFile temporary(good_file());
   const auto file = GgufFile::open(temporary.path());
   REQUIRE(file);
-  CHECK(file->integer("nothing").error().message == temporary.path() + ": nothing is missing: it should be an integer");
-  CHECK(file->text("layers").error().message == temporary.path() + ": layers is not a text");
-  CHECK(file->text("words").error().message == temporary.path() + ": words is not a text");
-  CHECK(file->integer("epsilon").error().message ==
-        temporary.path() + ": epsilon is not an integer of at most 63 bits");
-  CHECK(file->integer("huge").error().message == temporary.path() + ": huge is not an integer of at most 63 bits");
-  CHECK(file->integer("small").error().message == temporary.path() + ": small is not an integer");
-  CHECK(file->number("name").error().message == temporary.path() + ": name is not a number");
-  CHECK(file->texts("small").error().message == temporary.path() + ": small is not an array of texts");
-  CHECK(file->integers("words").error().message ==
-        temporary.path() + ": words is not an array of integers of at most 63 bits");
+  CHECK(file->integer("nothing").error().message == "nothing is missing: it should be an integer");
+  CHECK(file->text("layers").error().message == "layers is not a text");
+  CHECK(file->text("words").error().message == "words is not a text");
+  CHECK(file->integer("epsilon").error().message == "epsilon is not an integer of at most 63 bits");
+  CHECK(file->integer("huge").error().message == "huge is not an integer of at most 63 bits");
+  CHECK(file->integer("small").error().message == "small is not an integer");
+  CHECK(file->number("name").error().message == "name is not a float, or an integer of at most 63 bits");
+  CHECK(file->texts("small").error().message == "small is not an array of texts");
+  CHECK(file->integers("words").error().message == "words is not an array of integers of at most 63 bits");
 }
 
 // Fault B29: each of these has taken down a loader. An answer within 100 ms that names what is wrong.

@@ -33,7 +33,7 @@ bool refused(const Keys& keys, const std::string& error) {
   const auto vocabulary = read(keys);
   if (vocabulary) return false;
   INFO(vocabulary.error().message);
-  CHECK(vocabulary.error().message.ends_with(": " + error));
+  CHECK(vocabulary.error().message == error);
   return true;
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("what is unknown or does not fit together is refused by the name of it
 TEST_CASE("a file without a tokenizer is refused") {
   const TemporaryFile file(GgufBytes(0, 0).bytes());
   CHECK(read_vocabulary(GgufFile::open(file.path()).value()).error().message ==
-        file.path() + ": tokenizer.ggml.model is missing: it should be a text");
+        "tokenizer.ggml.model is missing: it should be a text");
 }
 
 // Fault B29: an array of 1-byte numbers that a reader takes for 4-byte ones is read four times too far.
