@@ -20,12 +20,9 @@ struct Coefficients {
   float epsilon;
 };
 
-// Compiled twice and chosen when the program starts, so that the loop uses AVX2 although the project is built for any
-// x86-64; sqrt never sees a negative number, so errno is of no use.
-[[gnu::target_clones("avx2,fma", "default"), gnu::optimize("O3", "no-math-errno", "no-trapping-math")]] void
-update_range(const float* current, float* next, float* gradient, float* mean, float* variance, std::int64_t count,
-             const Coefficients& c) {
-#pragma GCC ivdep
+// Coefficients come by value, so that the compiler knows that nothing written here is one of them.
+void update_range(const float* current, float* next, float* gradient, float* mean, float* variance, std::int64_t count,
+                  Coefficients c) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float g = gradient[i] * c.gradient_scale;
     mean[i] = c.beta1 * mean[i] + c.one_minus_beta1 * g;
