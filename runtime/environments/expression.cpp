@@ -1,5 +1,6 @@
 #include "runtime/environments/expression.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -48,7 +49,7 @@ Result divide(const Fraction& a, const Fraction& b) {
   return multiply(a, b.numerator > 0 ? Fraction{b.denominator, b.numerator} : Fraction{-b.denominator, -b.numerator});
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
 // Recursive descent: sum = product {(+|-) product}, product = factor {(*|/) factor},
 // factor = (+|-) factor | "(" sum ")" | number.
@@ -63,16 +64,19 @@ class Parser {
   }
 
  private:
-  static constexpr char end = '\0';
+  static constexpr int end = -1;
 
-  char next() {
+  // The next character that is no blank, not taken yet.
+  int next() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n')) ++at_;
-    return at_ < text_.size() ? text_[at_] : end;
+    return at_ < text_.size() ? static_cast<unsigned char>(text_[at_]) : end;
   }
 
-  tl::unexpected<Error> malformed() {
-    const std::string where = next() == end ? "its end" : "\"" + std::string(1, text_[at_]) + "\"";
-    return fail("malformed expression at " + where + ": expected numbers, + - * / and parentheses");
+  // Shows only what was understood, which is ASCII: half a UTF-8 character would break what carries the text.
+  tl::unexpected<Error> malformed() const {
+    constexpr std::size_t shown = 12;
+    const std::string before(text_.substr(at_ > shown ? at_ - shown : 0, std::min(at_, shown)));
+    return fail("malformed expression after \"" + before + "\": expected numbers, + - * / and parentheses");
   }
 
   Result sum() {
@@ -96,7 +100,7 @@ class Parser {
   }
 
   Result factor() {
-    const char first = next();
+    const int first = next();
     if (first == '.' || is_digit(first)) return number();
     if (first != '+' && first != '-' && first != '(') return malformed();
     if (++depth_ > deepest_nesting) return fail("malformed expression: nested too deeply");
@@ -147,8 +151,8 @@ std::string to_text(const Fraction& value) {
   text += std::to_string(rest / value.denominator);
   rest %= value.denominator;
   if (rest == 0) return text;
-  // Long division; the remainder times ten may not fit into 64 bits.
   text += '.';
+  // Long division; the remainder times ten may not fit into 64 bits.
   unsigned __int128 wide = static_cast<unsigned __int128>(rest);
   const auto denominator = static_cast<unsigned __int128>(value.denominator);
   for (int i = 0; i < decimals && wide != 0; ++i) {
