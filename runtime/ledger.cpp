@@ -18,9 +18,7 @@ constexpr const char* listed_columns =
     "reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest, policy_version_newest, version, "
     "created, settled, seconds from trajectories ";
 
-double unix_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 // For reads whose interface has no room for an error: only a broken disk or a bug fails there.
 template <class T>
@@ -51,8 +49,9 @@ std::vector<ScorePart> parts_from_json(const json& document) {
 }
 
 json seconds_to_json(const StageSeconds& seconds) {
-  return {{"generate", seconds.generate}, {"environment", seconds.environment}, {"score", seconds.score},
-          {"queue", seconds.queue},       {"value", seconds.value},             {"learn", seconds.learn}};
+  return {{"generate", seconds.generate}, {"environment", seconds.environment},
+          {"score", seconds.score},       {"queue", seconds.queue},
+          {"value", seconds.value},       {"learn", seconds.learn}};
 }
 
 StageSeconds seconds_from_json(const json& document) {
@@ -106,8 +105,8 @@ expected<Ledger> Ledger::open(const std::string& state_directory) {
   if (!database) return tl::unexpected(database.error());
   const auto last_id = database->number("select max(id) from trajectories");
   if (!last_id) return tl::unexpected(last_id.error());
-  return Ledger(std::make_unique<State>(
-      State{std::move(*lock), std::move(*database), static_cast<TrajectoryId>(*last_id)}));
+  return Ledger(
+      std::make_unique<State>(State{std::move(*lock), std::move(*database), static_cast<TrajectoryId>(*last_id)}));
 }
 
 expected<Ledger> Ledger::open_read_only(const std::string& state_directory) {
@@ -126,7 +125,8 @@ expected<void> Ledger::accept(const Trajectory& trajectory, Outcome outcome, con
   auto row = database.prepare(
       "insert into trajectories (id, outcome, reason, environment, task, answer, expected, reward, reward_parts, "
       "reward_spec, reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest, "
-      "policy_version_newest, policy_version_finished, created, settled, seconds, temperature, terminal, invalid) values "
+      "policy_version_newest, policy_version_finished, created, settled, seconds, temperature, terminal, invalid) "
+      "values "
       "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   auto payload = database.prepare("insert into payloads values (?, ?, ?, ?, ?, ?, ?)");
   if (!row || !payload) return tl::unexpected(database.error());
@@ -159,15 +159,17 @@ expected<void> Ledger::settle(const std::vector<TrajectoryId>& ids, Outcome outc
     update->bind(id, name_of(outcome), reason, version, unix_now());
     const auto written = update->execute();
     if (!written) return written;
-    if (database.changes() == 0) return fail("trajectory " + std::to_string(id) + " is not queued: nothing was settled");
+    if (database.changes() == 0)
+      return fail("trajectory " + std::to_string(id) + " is not queued: nothing was settled");
   }
   return transaction->commit();
 }
 
 LedgerCounts Ledger::counts() const {
   // accepted counts all rows by itself; it is not the sum of the others.
-  auto rows = value_of(state_->database.prepare(
-      "select 'accepted', count(*) from trajectories union all select state, count(*) from trajectories group by state"));
+  auto rows =
+      value_of(state_->database.prepare("select 'accepted', count(*) from trajectories union all select state, "
+                                        "count(*) from trajectories group by state"));
   LedgerCounts counts;
   while (value_of(rows.step())) {
     const std::string name = rows.text(0);
@@ -199,8 +201,10 @@ std::optional<json> Ledger::find(TrajectoryId id) const {
 
 expected<Trajectory> Ledger::read(TrajectoryId id) const {
   auto row = state_->database.prepare(
-      "select environment, task, answer, expected, reward, reward_parts, reward_spec, reward_spec_version, ending, turns, "
-      "policy_version_finished, created, seconds, temperature, terminal, invalid, p.tokens, p.mask, p.behaviour, p.rewards, "
+      "select environment, task, answer, expected, reward, reward_parts, reward_spec, reward_spec_version, ending, "
+      "turns, "
+      "policy_version_finished, created, seconds, temperature, terminal, invalid, p.tokens, p.mask, p.behaviour, "
+      "p.rewards, "
       "p.versions, p.checksum from trajectories join payloads p using (id) where id = ?1");
   if (!row) return tl::unexpected(row.error());
   row->bind(id);

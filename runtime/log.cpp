@@ -39,7 +39,8 @@ void log(LogLevel level, std::string_view component, std::string_view text) {
   std::string line = timestamp() + ' ' + name_of(level) + ' ';
   line.append(component).append(": ").append(text);
   // One event is one line, whatever an error text carries along.
-  std::replace_if(line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   line += '\n';
   // One write, so that lines of several threads do not mix. There is nowhere to report that it failed.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());

@@ -46,6 +46,7 @@ class Metrics {
   void value_version(std::uint64_t version);
   void reward_spec(std::uint64_t version);
   void preference_shift();
+  void lifetime_trained(std::uint64_t count);  // of the ledger: survives restarts
   void tokens_generated(std::uint64_t prompt, std::uint64_t generated);  // increments
   void judged(const Lag& lag, std::size_t tokens, bool trained);  // policy_lag_versions, once a token of each stage
   void reward_lag(std::uint64_t versions);
@@ -57,6 +58,7 @@ class Metrics {
   void value_step(double seconds, double gradient_norm, double learning_rate);
   void policy_step(const StepReport& report, double learning_rate, double update_seconds, double masked_low_tokens,
                    double masked_high_tokens);
+  void explained_variance(double ratio);  // of a batch's values before their update; NaN where undefined
   void step_skipped(const char* learner);
   void publish(bool ok, double seconds, double pause_seconds);
   void environment_error(const std::string& environment, const char* kind);

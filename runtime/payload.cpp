@@ -51,8 +51,8 @@ std::uint64_t checksum_of(const Sequence& sequence, const std::vector<Version>& 
 }  // namespace
 
 Payload pack(const Sequence& sequence, const std::vector<Version>& versions) {
-  return {compress(sequence.tokens), compress(sequence.mask), compress(sequence.behaviour),
-          compress(sequence.rewards), compress(versions), checksum_of(sequence, versions)};
+  return {compress(sequence.tokens),  compress(sequence.mask), compress(sequence.behaviour),
+          compress(sequence.rewards), compress(versions),      checksum_of(sequence, versions)};
 }
 
 expected<void> unpack(const Payload& payload, Trajectory& trajectory) {

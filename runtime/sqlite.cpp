@@ -62,8 +62,7 @@ expected<Database> Database::open(const std::string& file, int flags) {
 
 expected<Statement> Database::prepare(std::string_view sql) const {
   sqlite3_stmt* statement = nullptr;
-  const int code =
-      sqlite3_prepare_v2(connection_.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  const int code = sqlite3_prepare_v2(connection_.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
   if (code != SQLITE_OK) return tl::unexpected(error());
   return Statement(statement);
 }

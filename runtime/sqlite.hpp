@@ -61,8 +61,8 @@ class Database {
   static expected<Database> open(const std::string& file, int flags);
 
   expected<Statement> prepare(std::string_view sql) const;
-  expected<void> execute(const char* sql) const;  // one or several statements without parameters
-  expected<std::int64_t> number(std::string_view sql) const;  // first column of the first row
+  expected<void> execute(const char* sql) const;                      // one or several statements without parameters
+  expected<std::int64_t> number(std::string_view sql) const;          // first column of the first row
   int changes() const { return sqlite3_changes(connection_.get()); }  // rows the last statement wrote
   Error error() const;  // what SQLite says about the last failure, with the file
 

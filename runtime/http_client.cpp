@@ -1,0 +1,101 @@
+#include "runtime/http_client.hpp"
+
+#include <chrono>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+
+#include "runtime/http_rules.hpp"
+
+namespace millrace {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr std::uint64_t max_answer = 256 << 20;  // bytes
+
+// "localhost:8700" or "[::1]:8700" as host and port.
+expected<std::pair<std::string, std::string>> split_address(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  if (colon == std::string::npos || host.empty() || (host.find(':') != std::string::npos && !bracketed)) {
+    return fail("address '" + address + "' is not HOST:PORT: 127.0.0.1:8700, say");
+  }
+  return std::pair(host, address.substr(colon + 1));
+}
+
+HttpResponse to_response(http::response<http::string_body> message) {
+  HttpResponse response;
+  response.status = static_cast<int>(message.result_int());
+  response.body = std::move(message.body());
+  response.content_type = std::string(message[http::field::content_type]);
+  for (const auto& field : message) {
+    const auto name = field.name_string();
+    response.headers[lower_case({name.data(), name.size()})] = std::string(field.value());
+  }
+  return response;
+}
+
+}  // namespace
+
+expected<HttpResponse> http_call(const HttpCall& call) {
+  const auto address = split_address(call.address);
+  if (!address) return tl::unexpected(address.error());
+  asio::io_context context;
+  error_code code;
+  const auto endpoints = tcp::resolver(context).resolve(address->first, address->second, code);
+  if (code) return fail("cannot find " + call.address + ": " + code.message());
+
+  http::request<http::string_body> request(http::string_to_verb(call.method), call.target, 11, call.body);
+  if (request.method() == http::verb::unknown) return fail("'" + call.method + "' is not an HTTP method");
+  request.set(http::field::host, call.address);
+  request.set(http::field::content_type, "application/json");
+  if (!call.token.empty()) request.set(http::field::authorization, "Bearer " + call.token);
+  for (const auto& [name, value] : call.headers) request.set(name, value);
+  request.keep_alive(false);
+  request.prepare_payload();
+
+  // Only asynchronous operations heed a deadline: each is started, then run to its end.
+  beast::tcp_stream stream(context);
+  stream.expires_after(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(call.timeout_s)));
+  const auto finish = [&](error_code result, auto&&...) { code = result; };
+  const auto run = [&] {
+    context.restart();
+    context.run();
+  };
+  stream.async_connect(endpoints, finish);
+  run();
+  if (code == asio::error::connection_refused) return fail("no service at " + call.address + ": is it running?");
+
+  beast::flat_buffer buffer;
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(max_answer);
+  parser.skip(request.method() == http::verb::head);
+  if (!code) {
+    http::async_write(stream, request, finish);
+    run();
+    // A server that turns a request away may close before all of it is sent; its answer still counts.
+    const bool sent = !code || code == asio::error::connection_reset || code == asio::error::broken_pipe;
+    if (sent) {
+      http::async_read(stream, buffer, parser, finish);
+      run();
+    }
+  }
+  if (code == beast::error::timeout) {
+    return fail(call.address + " did not answer within " + std::to_string(call.timeout_s) + " s");
+  }
+  if (code) return fail("no whole answer from " + call.address + ": " + code.message());
+  return to_response(parser.release());
+}
+
+}  // namespace millrace

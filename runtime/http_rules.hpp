@@ -1,0 +1,42 @@
+#pragma once
+// What a request must be before a handler sees it: addressed to this service, sent by someone who may, and readable.
+// Pure functions on header values; http_server.cpp moves the bytes.
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "config/expected.hpp"
+#include "runtime/http_server.hpp"
+
+namespace millrace {
+
+// Who may call a server at this address.
+struct HttpRules {
+  bool loopback = true;
+  std::string address;  // as it is bound
+  std::string token;    // empty: none is asked for
+};
+
+// What of a request decides whether it is let in; empty where the header is missing.
+struct HttpOrigin {
+  std::string_view path;
+  std::string_view host;
+  std::string_view origin;
+  std::string_view authorization;
+};
+
+// The answer that turns the request away, none if it may pass:
+// 421 for a foreign name on loopback (a web page that rebinds its name to 127.0.0.1), 403 for a page of another origin
+// there, 401 without the right token.
+std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request);
+
+// "/a/b?x=1&y=%20" as path and decoded query. Errors: not a path, a broken percent code.
+expected<void> split_target(std::string_view target, HttpRequest& request);
+
+// The bearer token in a file: its first word. Error: missing or empty.
+expected<std::string> read_token(const std::string& file);
+
+std::string lower_case(std::string_view text);
+
+}  // namespace millrace

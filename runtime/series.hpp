@@ -1,0 +1,50 @@
+#pragma once
+// Time series with bounded labels: every combination of label values is named when the series is made and exists from
+// the first scrape on; whatever else is asked for is counted under "other".
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <prometheus/family.h>
+
+namespace millrace {
+
+using LabelValues = std::vector<std::string>;  // in the order of the label names
+
+// Every pair of the two: {"a"}, {"x", "y"} -> {a, x}, {a, y}.
+inline std::vector<LabelValues> pairs(const LabelValues& first, const LabelValues& second) {
+  std::vector<LabelValues> all;
+  for (const std::string& a : first) {
+    for (const std::string& b : second) all.push_back({a, b});
+  }
+  return all;
+}
+
+template <class Metric>
+class Series {
+ public:
+  // more: what a metric of this kind is made with, the bucket bounds of a histogram.
+  template <class... More>
+  Series(prometheus::Family<Metric>& family, const std::vector<std::string>& labels,
+         const std::vector<LabelValues>& known, const More&... more)
+      : other_(labels.size(), "other") {
+    for (const LabelValues& values : known) {
+      prometheus::Labels named;
+      for (std::size_t i = 0; i < labels.size(); ++i) named[labels[i]] = values[i];
+      metrics_[values] = &family.Add(named, more...);
+    }
+  }
+
+  // A series without "other" takes only what it knows; anything else is a bug.
+  Metric& at(const LabelValues& values) const {
+    const auto found = metrics_.find(values);
+    return found != metrics_.end() ? *found->second : *metrics_.at(other_);
+  }
+
+ private:
+  LabelValues other_;
+  std::map<LabelValues, Metric*> metrics_;
+};
+
+}  // namespace millrace
