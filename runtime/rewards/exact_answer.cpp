@@ -28,7 +28,7 @@ std::size_t digits_end(std::string_view text, std::size_t at) {
 }
 
 // End of the number that begins at `start`, `start` itself where none does. In the words of a regular expression:
-// [-+]? (\d{1,3}(,\d{3})+(?!\d) | \d+)? (\.\d+)? ([eE][-+]?\d+)?, at least one digit before the exponent.
+// [-+]? (\d{1,3}(?!\d)(,\d{3}(?!\d))* | \d+)? (\.\d+)? ([eE][-+]?\d+)?, with a digit before the exponent.
 std::size_t number_end(std::string_view text, std::size_t start) {
   const auto digit_at = [&](std::size_t at) { return at < text.size() && is_digit(text[at]); };
   const auto sign_at = [&](std::size_t at) { return at < text.size() && (text[at] == '-' || text[at] == '+'); };
