@@ -76,10 +76,10 @@ expected<void> Tokenizer::State::add_tokens(const Vocabulary& vocabulary) {
 
 // A merge may join and give only plain tokens: so no text, whatever it says, becomes a control token.
 expected<void> Tokenizer::State::add_merges(const std::vector<std::string>& merges) {
-  std::unordered_map<std::string_view, TokenId> plain;  // by raw bytes
+  std::unordered_map<std::string_view, TokenId> plain;  // by raw bytes, of which control tokens have none
   plain.reserve(bytes.size());
   for (std::size_t token = 0; token < bytes.size(); ++token) {
-    if (!control[token]) plain.try_emplace(bytes[token], static_cast<TokenId>(token));
+    if (!bytes[token].empty()) plain.try_emplace(bytes[token], static_cast<TokenId>(token));
   }
 
   const auto find = [&](const std::optional<std::string>& raw) {

@@ -171,6 +171,10 @@ TEST_CASE("a vocabulary that does not hang together is refused") {
   CHECK(error_of([](Vocabulary& v) { v.merges.push_back("b c"); }) == "merge 1 \"b c\"" + merge);
   CHECK(error_of([](Vocabulary& v) { v.merges.push_back("ab"); }) == "merge 1 \"ab\"" + merge);
   CHECK(error_of([](Vocabulary& v) { v.merges.push_back(""); }) == "merge 1 \"\"" + merge);
+  CHECK(error_of([](Vocabulary& v) {
+          v.tokens.push_back("");
+          v.merges.push_back(" a");
+        }) == "merge 1 \" a\"" + merge);
   CHECK(error_of([](Vocabulary& v) { v.control = {2}; }) == "merge 0 \"a b\"" + merge);  // would make a control token
   CHECK(error_of([](Vocabulary& v) { v.control = {4}; }) == "control token 4 is not in the vocabulary of 4 tokens");
   CHECK(error_of([](Vocabulary& v) { v.control = {-1}; }) == "control token -1 is not in the vocabulary of 4 tokens");
