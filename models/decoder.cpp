@@ -1,22 +1,20 @@
 #include "models/decoder.hpp"
 
-#include <ATen/ATen.h>
-
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
-#include <limits>
 #include <utility>
 
-#include "models/kv_cache.hpp"
-#include "models/layers.hpp"
+#include <ATen/ATen.h>
+
+#include "models/cached_transformer.hpp"
 #include "models/sampler.hpp"
 #include "models/text/detokenizer.hpp"
-#include "models/transformer.hpp"
 
 namespace millrace {
 
 namespace {
+
+constexpr std::int64_t chunk = 512;        // prompt tokens a step: what the others wait for between two of their tokens
+constexpr std::int64_t worth_a_pass = 16;  // tokens saved that pay for reading all the weights once more
 
 // One live turn. Its place in the list is its slot in the cache.
 struct Turn {
@@ -24,14 +22,48 @@ struct Turn {
   Tokens tokens;  // prompt and what has been sampled
   Sampling sampling;
   Detokenizer text;
-  std::string tail;         // the end of the text, as far as a stop text may reach back
-  std::int64_t cached = 0;  // tokens whose keys and values are in the cache
+  std::string tail;                 // the end of the text, as far as a stop text may reach back
+  std::int64_t prompt = 0;          // tokens of the prompt
+  std::int64_t prompt_counted = 0;  // ... that have once been fed
+  std::int64_t cached = 0;          // leading tokens whose keys and values are in the cache
+  std::int64_t current = 0;         // ... and were made by the current weights
+
+  // Tokens that must be in the cache before the last one goes through.
+  std::int64_t missing() const { return static_cast<std::int64_t>(tokens.size()) - 1 - cached; }
+
+  void fed(std::int64_t count) {
+    if (current == cached) current += count;
+    cached += count;
+  }
+
+  // Whether the text has met a stop text with this token.
+  bool stops(TokenId token) {
+    if (sampling.stop.empty()) return false;
+    tail += text.push(token);
+    std::size_t longest = 0;
+    for (const std::string& stop : sampling.stop) {
+      if (tail.find(stop) != std::string::npos) return true;
+      longest = std::max(longest, stop.size());
+    }
+    if (tail.size() > longest) tail.erase(0, tail.size() - longest);
+    return false;
+  }
 };
 
+std::int64_t common_prefix(const Tokens& a, const Tokens& b) {
+  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+}
+
 expected<void> check(const Sampling& sampling) {
-  if (!(sampling.temperature >= 0 && sampling.temperature <= 100)) return fail("temperature must be from 0 to 100");
-  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) return fail("top_p must be above 0 and at most 1");
-  if (sampling.max_tokens < 1) return fail("max_tokens must be at least 1");
+  const double temperature = sampling.temperature;
+  if (temperature != 0 && !(temperature >= 0.01 && temperature <= 100)) {
+    return fail("temperature: must be 0 (greedy) or from 0.01 to 100");
+  }
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) return fail("top_p: must be above 0 and at most 1");
+  if (sampling.max_tokens < 1) return fail("max_tokens: must be at least 1");
+  for (const std::string& stop : sampling.stop) {
+    if (stop.empty()) return fail("stop: a text must not be empty");
+  }
   return {};
 }
 
@@ -39,78 +71,71 @@ expected<void> check(const Sampling& sampling) {
 
 struct Decoder::State {
   State(const Model& model, DecoderSettings decoder_settings)
-      : settings(decoder_settings),
-        tokenizer(model.tokenizer),
-        snapshot(model.weights),
-        cache(snapshot->architecture, snapshot->weights.embedding.scalar_type()) {}
+      : settings(decoder_settings), tokenizer(model.tokenizer), transformer(model.weights) {}
 
-  const Architecture& architecture() const { return snapshot->architecture; }
-
-  // Puts keys and values of a turn's tokens into its slot, all but the last one: that goes through with the others'.
-  void prefill(std::int64_t slot) {
-    Turn& turn = turns[static_cast<std::size_t>(slot)];
-    const auto known = static_cast<std::int64_t>(turn.tokens.size());
-    cache.reserve(static_cast<std::int64_t>(turns.size()), known);
-    const std::int64_t rows = known - 1;
-    turn.cached = rows;
-    if (rows == 0) return;
-    const at::Tensor tokens =
-        at::tensor(at::ArrayRef<TokenId>(turn.tokens).slice(0, static_cast<std::size_t>(rows)), at::kInt);
-    at::Tensor hidden = at::embedding(snapshot->weights.embedding, tokens);
-    const Rotary rotary = rotary_of(architecture(), at::arange(rows, at::kLong), hidden.scalar_type());
-    const std::int64_t group = architecture().heads / architecture().kv_heads;
-    for (std::size_t i = 0; i < snapshot->weights.layers.size(); ++i) {
-      const Layer& layer = snapshot->weights.layers[i];
-      const AttentionInput in = attention_input(architecture(), layer, hidden, rotary);
-      const at::Tensor k = in.k.transpose(0, 1), v = in.v.transpose(0, 1);  // [kv_heads, rows, head_dim]
-      cache[i].k.select(0, slot).narrow(1, 0, rows).copy_(k);
-      cache[i].v.select(0, slot).narrow(1, 0, rows).copy_(v);
-      if (i + 1 == snapshot->weights.layers.size()) break;  // nobody reads what comes out of the last layer
-      const auto wide = [&](const at::Tensor& x) { return x.repeat_interleave(group, 0).unsqueeze(0); };
-      const at::Tensor attended = at::scaled_dot_product_attention(in.q.transpose(0, 1).unsqueeze(0), wide(k), wide(v),
-                                                                   {}, 0.0, /*is_causal=*/true);
-      hidden = layer_output(architecture(), layer, hidden, attended.squeeze(0).transpose(0, 1).reshape({rows, -1}));
+  // Copies from another turn what it has in common with this one, if the current weights made it.
+  void borrow(std::size_t slot) {
+    Turn& turn = turns[slot];
+    std::int64_t best = turn.cached;
+    std::size_t lender = slot;
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      const std::int64_t shared = std::min(common_prefix(turn.tokens, turns[i].tokens), turns[i].current);
+      if (i != slot && shared > best) {
+        best = shared;
+        lender = i;
+      }
     }
-    fed += static_cast<std::uint64_t>(rows);
+    best = std::min(best, turn.cached + turn.missing());
+    if (lender == slot || best <= turn.cached) return;
+    transformer.copy(static_cast<std::int64_t>(lender), static_cast<std::int64_t>(slot), best);
+    turn.cached = turn.current = best;
   }
 
-  // Logits [turns, vocab] for the token after each turn's last one, whose keys and values join the cache.
-  at::Tensor forward() {
-    const auto count = static_cast<std::int64_t>(turns.size());
-    std::int64_t longest = 0;
-    at::Tensor tokens = at::empty({count}, at::kLong), positions = at::empty({count}, at::kLong);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const Turn& turn = turns[static_cast<std::size_t>(i)];
-      tokens.data_ptr<std::int64_t>()[i] = turn.tokens.back();
-      positions.data_ptr<std::int64_t>()[i] = turn.cached;
-      longest = std::max(longest, turn.cached + 1);
+  // Whether so much of this turn is just being computed for another that it had better be copied afterwards.
+  bool should_wait(const Turn& turn, std::span<const Feed> feeds) const {
+    return std::any_of(feeds.begin(), feeds.end(), [&](const Feed& feed) {
+      const Turn& other = turns[static_cast<std::size_t>(feed.slot)];
+      const std::int64_t ready = feed.from + static_cast<std::int64_t>(feed.tokens.size());
+      return std::min(common_prefix(turn.tokens, other.tokens), ready) - turn.cached >= worth_a_pass;
+    });
+  }
+
+  // Brings up to `chunk` tokens into the cache: prompts, or whole turns after a swap that recomputes.
+  void feed_prompts() {
+    std::int64_t room = chunk;
+    while (room > 0) {
+      std::vector<Feed> feeds;
+      for (std::size_t slot = 0; slot < turns.size() && room > 0; ++slot) {
+        Turn& turn = turns[slot];
+        if (turn.missing() > 0 && turn.current == turn.cached) borrow(slot);
+        const std::int64_t count = std::min(turn.missing(), room);
+        if (count == 0 || should_wait(turn, feeds)) continue;
+        const std::span<const TokenId> tokens(turn.tokens);
+        feeds.push_back({static_cast<std::int64_t>(slot), turn.cached,
+                         tokens.subspan(static_cast<std::size_t>(turn.cached), static_cast<std::size_t>(count))});
+        room -= count;
+      }
+      if (feeds.empty()) return;
+      transformer.feed(feeds);
+      for (const Feed& feed : feeds) {
+        turns[static_cast<std::size_t>(feed.slot)].fed(static_cast<std::int64_t>(feed.tokens.size()));
+      }
     }
-    cache.reserve(count, longest);
-    at::Tensor hidden = at::embedding(snapshot->weights.embedding, tokens);
-    const at::ScalarType dtype = hidden.scalar_type();
-    const Rotary rotary = rotary_of(architecture(), positions, dtype);
-    const at::Tensor hides = at::arange(longest, at::kLong).unsqueeze(0) > positions.unsqueeze(1);
-    const at::Tensor mask = at::zeros({count, longest}, dtype)
-                                .masked_fill_(hides, -std::numeric_limits<float>::infinity())
-                                .view({count, 1, 1, longest});
-    const at::Tensor slots = at::arange(count, at::kLong);
-    const std::int64_t kv = architecture().kv_heads, size = architecture().head_dim;
-    const std::int64_t group = architecture().heads / kv;
-    for (std::size_t i = 0; i < snapshot->weights.layers.size(); ++i) {
-      const Layer& layer = snapshot->weights.layers[i];
-      const AttentionInput in = attention_input(architecture(), layer, hidden, rotary);
-      // [slots, capacity, kv_heads, head_dim] views, so that one entry a turn is written at once.
-      cache[i].k.transpose(1, 2).index_put_({slots, positions}, in.k);
-      cache[i].v.transpose(1, 2).index_put_({slots, positions}, in.v);
-      const at::Tensor k = cache[i].k.narrow(0, 0, count).narrow(2, 0, longest);
-      const at::Tensor v = cache[i].v.narrow(0, 0, count).narrow(2, 0, longest);
-      // Query heads that share a key-value head stand as rows of it: keys and values are not copied.
-      const at::Tensor attended =
-          at::scaled_dot_product_attention(in.q.view({count, kv, group, size}), k, v, mask).reshape({count, -1});
-      hidden = layer_output(architecture(), layer, hidden, attended);
+  }
+
+  // One token of every turn goes through: its last one, or the next of a prompt that is not in yet.
+  at::Tensor next_logits() {
+    Tokens tokens;
+    std::vector<std::int64_t> positions;
+    for (Turn& turn : turns) {
+      tokens.push_back(turn.tokens[static_cast<std::size_t>(turn.cached)]);
+      positions.push_back(turn.cached);
+      turn.fed(1);
+      const std::int64_t seen = std::min(turn.cached, turn.prompt);
+      prompt_fed += static_cast<std::uint64_t>(std::max<std::int64_t>(seen - turn.prompt_counted, 0));
+      turn.prompt_counted = std::max(seen, turn.prompt_counted);
     }
-    for (Turn& turn : turns) ++turn.cached;
-    return logits_of(snapshot->weights, rms_norm(hidden, snapshot->weights.final_norm, architecture().norm_eps));
+    return transformer.next_logits(tokens, positions);
   }
 
   // Appends a token; whether the turn has ended with it.
@@ -119,33 +144,25 @@ struct Decoder::State {
     turn.tokens.push_back(drawn.token);
     result.tokens.push_back(drawn.token);
     result.logp.push_back(drawn.logp);
-    result.versions.push_back(snapshot->version);
-    result.last_weights = snapshot->version;
+    result.versions.push_back(transformer.snapshot().version);
+    result.last_weights = transformer.snapshot().version;
+    ++sampled;
     result.finish = Finish::stop;
-    if (drawn.token == tokenizer->eos()) return true;
-    if (meets_stop_text(turn, drawn.token)) return true;
+    if (drawn.token == tokenizer->eos() || turn.stops(drawn.token)) return true;
     result.finish = Finish::length;
     return static_cast<int>(result.tokens.size()) >= turn.sampling.max_tokens ||
            static_cast<int>(turn.tokens.size()) >= settings.max_context;
   }
 
-  static bool meets_stop_text(Turn& turn, TokenId token) {
-    if (turn.sampling.stop.empty()) return false;
-    std::size_t longest = 0;
-    turn.tail += turn.text.push(token);
-    for (const std::string& stop : turn.sampling.stop) {
-      if (turn.tail.find(stop) != std::string::npos) return true;
-      longest = std::max(longest, stop.size());
-    }
-    if (turn.tail.size() > longest) turn.tail.erase(0, turn.tail.size() - longest);
-    return false;
+  std::vector<Turn>::iterator find(TurnId id) {
+    return std::find_if(turns.begin(), turns.end(), [id](const Turn& turn) { return turn.result.id == id; });
   }
 
   // The last turn takes the place of the one that leaves.
   void remove(std::size_t slot) {
     const std::size_t last = turns.size() - 1;
     if (slot != last) {
-      cache.move(static_cast<std::int64_t>(last), static_cast<std::int64_t>(slot), turns[last].cached);
+      transformer.copy(static_cast<std::int64_t>(last), static_cast<std::int64_t>(slot), turns[last].cached);
       turns[slot] = std::move(turns[last]);
     }
     turns.pop_back();
@@ -153,11 +170,9 @@ struct Decoder::State {
 
   const DecoderSettings settings;
   const std::shared_ptr<const Tokenizer> tokenizer;
-  SnapshotPtr snapshot;
-  KvCache cache;
+  CachedTransformer transformer;
   std::vector<Turn> turns;
-  std::vector<Turn> waiting;  // prompts not yet fed
-  std::uint64_t fed = 0;
+  std::uint64_t prompt_fed = 0;
   std::uint64_t sampled = 0;
 };
 
@@ -173,43 +188,35 @@ expected<void> Decoder::start(TurnId id, const Tokens& prompt, const Sampling& s
                 std::to_string(s.settings.max_context));
   }
   for (const TokenId token : prompt) {
-    if (token < 0 || token >= s.architecture().vocab)
+    if (token < 0 || token >= s.transformer.snapshot().architecture.vocab) {
       return fail("token " + std::to_string(token) + " is not in the vocabulary");
+    }
   }
-  const auto same = [id](const Turn& turn) { return turn.result.id == id; };
-  if (std::any_of(s.turns.begin(), s.turns.end(), same) || std::any_of(s.waiting.begin(), s.waiting.end(), same)) {
-    return fail("turn " + std::to_string(id) + " is already live");
-  }
-  Turn turn{{}, prompt, sampling, Detokenizer(*s.tokenizer), {}, 0};
+  if (s.find(id) != s.turns.end()) return fail("turn " + std::to_string(id) + " is already live");
+  Turn& turn = s.turns.emplace_back(
+      Turn{.result = {}, .tokens = prompt, .sampling = sampling, .text = Detokenizer(*s.tokenizer), .tail = {}});
   turn.result.id = id;
-  s.waiting.push_back(std::move(turn));
+  turn.prompt = static_cast<std::int64_t>(prompt.size());
   return {};
 }
 
 void Decoder::cancel(TurnId id) {
-  State& s = *state_;
-  const auto same = [id](const Turn& turn) { return turn.result.id == id; };
-  std::erase_if(s.waiting, same);
-  const auto found = std::find_if(s.turns.begin(), s.turns.end(), same);
-  if (found != s.turns.end()) s.remove(static_cast<std::size_t>(found - s.turns.begin()));
+  const c10::InferenceMode no_gradients;
+  const auto found = state_->find(id);
+  if (found != state_->turns.end()) state_->remove(static_cast<std::size_t>(found - state_->turns.begin()));
 }
 
 std::vector<FinishedTurn> Decoder::step() {
   State& s = *state_;
-  const at::NoGradGuard no_gradient;
-  for (Turn& turn : s.waiting) {
-    s.turns.push_back(std::move(turn));
-    s.prefill(static_cast<std::int64_t>(s.turns.size()) - 1);
-    ++s.fed;  // its last token goes through with the others'
-  }
-  s.waiting.clear();
   std::vector<FinishedTurn> finished;
   if (s.turns.empty()) return finished;
-  const at::Tensor logits = s.forward();
+  const c10::InferenceMode no_gradients;
+  s.feed_prompts();
+  const at::Tensor logits = s.next_logits();
   for (std::size_t i = s.turns.size(); i-- > 0;) {  // backwards: a turn that leaves moves only one that is done
     Turn& turn = s.turns[i];
+    if (turn.cached < static_cast<std::int64_t>(turn.tokens.size())) continue;
     const Drawn drawn = draw(logits[static_cast<std::int64_t>(i)], turn.sampling, turn.result.tokens.size());
-    ++s.sampled;
     if (!s.append(turn, drawn)) continue;
     finished.push_back(std::move(turn.result));
     s.remove(i);
@@ -219,18 +226,19 @@ std::vector<FinishedTurn> Decoder::step() {
 
 expected<void> Decoder::swap(SnapshotPtr weights) {
   State& s = *state_;
-  const at::NoGradGuard no_gradient;
-  if (auto good = check_weights(s.architecture(), weights->weights); !good) return good;
-  s.snapshot = std::move(weights);
-  if (s.settings.recompute_on_swap) {
-    for (std::size_t i = 0; i < s.turns.size(); ++i) s.prefill(static_cast<std::int64_t>(i));
+  if (!weights) return fail("no weights were given");
+  if (auto good = check_weights(s.transformer.snapshot().architecture, weights->weights); !good) return good;
+  s.transformer.swap(std::move(weights));
+  for (Turn& turn : s.turns) {
+    turn.current = 0;
+    if (s.settings.recompute_on_swap) turn.cached = 0;
   }
   return {};
 }
 
-std::size_t Decoder::live() const { return state_->turns.size() + state_->waiting.size(); }
-Version Decoder::version() const { return state_->snapshot->version; }
-std::uint64_t Decoder::prompt_tokens() const { return state_->fed; }
+std::size_t Decoder::live() const { return state_->turns.size(); }
+Version Decoder::version() const { return state_->transformer.snapshot().version; }
+std::uint64_t Decoder::prompt_tokens() const { return state_->prompt_fed; }
 std::uint64_t Decoder::generated_tokens() const { return state_->sampled; }
 
 }  // namespace millrace

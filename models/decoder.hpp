@@ -20,7 +20,7 @@ struct Sampling {
   int top_k = 0;             // <= 0 = off
   int max_tokens = 24;       // >= 1; cut to what the context leaves
   std::uint64_t seed = 0;    // same seed, same prompt, same weights: same tokens, whatever else is in the batch
-  std::vector<std::string> stop;  // texts that end the turn; their tokens are kept
+  std::vector<std::string> stop = {};  // texts that end the turn; their tokens are kept
 };
 
 enum class Finish { stop, length };  // stop: end-of-turn token or a stop text

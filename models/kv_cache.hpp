@@ -43,7 +43,7 @@ class KvCache {
   }
 
   // Puts the first `tokens` of one slot into another.
-  void move(std::int64_t from, std::int64_t to, std::int64_t tokens) {
+  void copy(std::int64_t from, std::int64_t to, std::int64_t tokens) {
     for (Layer& layer : layers_) {
       for (at::Tensor* tensor : {&layer.k, &layer.v}) {
         tensor->select(0, to).narrow(1, 0, tokens).copy_(tensor->select(0, from).narrow(1, 0, tokens));

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <filesystem>
@@ -15,7 +16,7 @@ namespace millrace {
 namespace {
 
 // Byte-level transformer with normal(0, init_std) weights and norms of 1: the same seed, the same weights.
-Model random_model(const RandomModelSettings& settings, std::uint64_t seed) {
+expected<Model> random_model(const RandomModelSettings& settings, std::uint64_t seed) {
   Model model;
   model.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());
   model.name = "random";
@@ -25,8 +26,9 @@ Model random_model(const RandomModelSettings& settings, std::uint64_t seed) {
   a.layers = settings.layers;
   a.heads = settings.heads;
   a.kv_heads = settings.kv_heads;
-  a.head_dim = settings.hidden / settings.heads;
   a.intermediate = settings.intermediate;
+  if (const auto heads = check_heads(a); !heads) return fail("model.random: " + heads.error().message);
+  a.head_dim = a.hidden / a.heads;
   Weights weights;
   weights.layers.resize(static_cast<std::size_t>(a.layers));
   at::Generator generator = at::detail::createCPUGenerator(seed);

@@ -15,8 +15,8 @@ std::size_t shared_prefix(std::span<const Sequence> sequences) {
   for (const Sequence& sequence : sequences) {
     const auto action = std::find(sequence.mask.begin(), sequence.mask.end(), std::uint8_t{1});
     length = std::min({length, sequence.tokens.size(), static_cast<std::size_t>(action - sequence.mask.begin())});
-    const auto end = std::mismatch(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(length),
-                                   sequence.tokens.begin());
+    const auto end =
+        std::mismatch(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(length), sequence.tokens.begin());
     length = static_cast<std::size_t>(end.first - first.begin());
   }
   return length;

@@ -9,8 +9,7 @@ namespace millrace {
 
 namespace {
 
-// Attention of every row to the rows its mask lets it see. Query heads that share a key-value head become further rows
-// of that head, so that keys and values are never copied: [kv_heads, group * rows, head_dim].
+// Attention of every row to the rows its mask lets it see: [rows, heads * head_dim].
 at::Tensor attend(const Architecture& architecture, const AttentionInput& in, const at::Tensor& mask) {
   const std::int64_t rows = in.q.size(0);
   const std::int64_t group = architecture.heads / architecture.kv_heads;
@@ -20,12 +19,6 @@ at::Tensor attend(const Architecture& architecture, const AttentionInput& in, co
       .squeeze(0)
       .transpose(0, 1)
       .reshape({rows, architecture.heads * architecture.head_dim});
-}
-
-std::string text_of(at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << shape;
-  return text.str();
 }
 
 expected<void> check_tensor(const std::string& name, const at::Tensor& tensor, at::IntArrayRef shape) {
@@ -54,6 +47,23 @@ at::Tensor hidden_states(const Architecture& architecture, const Weights& weight
 
 at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) {
   return at::linear(hidden, weights.head).to(at::kFloat);
+}
+
+std::string text_of(at::IntArrayRef shape) {
+  std::ostringstream text;
+  text << shape;
+  return text.str();
+}
+
+expected<void> check_heads(const Architecture& a) {
+  const auto indivisible = [](std::int64_t count, const char* what, std::int64_t by, const char* parts) {
+    return fail(std::to_string(count) + what + " are not divided by " + std::to_string(by) + parts);
+  };
+  if (a.hidden % a.heads != 0) return indivisible(a.hidden, " hidden values", a.heads, " heads");
+  if (a.heads % a.kv_heads != 0) return indivisible(a.heads, " heads", a.kv_heads, " key-value heads");
+  if (a.hidden / a.heads % 2 != 0)
+    return fail("a head of " + std::to_string(a.hidden / a.heads) + " values has no halves");
+  return {};
 }
 
 std::vector<std::int64_t> shape_of(const Architecture& a, const std::string& name) {

@@ -88,6 +88,10 @@ at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden);
 
 // Shape of the tensor of that name, as for_each_tensor names them.
 std::vector<std::int64_t> shape_of(const Architecture& architecture, const std::string& name);
+std::string text_of(at::IntArrayRef shape);  // "[48, 32]"
+
+// Whether hidden, heads and kv_heads go together.
+expected<void> check_heads(const Architecture& architecture);
 
 // Checks names, shapes and finiteness against the architecture. Used before weights are taken by anyone.
 expected<void> check_weights(const Architecture& architecture, const Weights& weights);

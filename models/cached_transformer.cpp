@@ -1,0 +1,93 @@
+#include "models/cached_transformer.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace millrace {
+
+namespace {
+
+// Additive mask [rows, columns]: row i sees the columns up to last_seen[i].
+at::Tensor mask_of(const at::Tensor& last_seen, std::int64_t columns, at::ScalarType dtype) {
+  const at::Tensor hides = at::arange(columns, at::kLong).unsqueeze(0) > last_seen.unsqueeze(1);
+  return at::zeros({last_seen.size(0), columns}, dtype).masked_fill_(hides, -std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+
+CachedTransformer::CachedTransformer(SnapshotPtr snapshot)
+    : snapshot_(std::move(snapshot)), cache_(snapshot_->architecture, snapshot_->weights.embedding.scalar_type()) {}
+
+// Attention of one slot's rows q [rows, heads, head_dim] to its cache. Query heads that share a key-value head stand as
+// further rows of it, so that keys and values are not copied.
+at::Tensor CachedTransformer::attend(const Feed& feed, const at::Tensor& mask, const at::Tensor& q,
+                                     KvCache::Layer& layer) const {
+  const std::int64_t rows = q.size(0), size = q.size(2), kv = snapshot_->architecture.kv_heads;
+  const std::int64_t group = q.size(1) / kv;
+  const auto seen = [&](const at::Tensor& cached) {
+    return cached.narrow(0, feed.slot, 1).narrow(2, 0, feed.from + rows);
+  };
+  const at::Tensor q_rows = q.view({rows, kv, group, size}).permute({1, 2, 0, 3}).reshape({1, kv, group * rows, size});
+  return at::scaled_dot_product_attention(q_rows, seen(layer.k), seen(layer.v), mask)
+      .view({kv, group, rows, size})
+      .permute({2, 0, 1, 3})
+      .reshape({rows, kv * group * size});
+}
+
+void CachedTransformer::feed(std::span<const Feed> feeds) {
+  const Architecture& architecture = snapshot_->architecture;
+  const Weights& weights = snapshot_->weights;
+  const std::int64_t group = architecture.heads / architecture.kv_heads;
+  std::vector<at::Tensor> tokens, positions, masks;
+  std::vector<std::int64_t> sizes;
+  for (const Feed& feed : feeds) {
+    const auto rows = static_cast<std::int64_t>(feed.tokens.size());
+    cache_.reserve(feed.slot + 1, feed.from + rows);
+    sizes.push_back(rows);
+    tokens.push_back(at::tensor(at::ArrayRef<TokenId>(feed.tokens.data(), feed.tokens.size()), at::kInt));
+    positions.push_back(at::arange(feed.from, feed.from + rows, at::kLong));
+    masks.push_back(mask_of(positions.back(), feed.from + rows, weights.embedding.scalar_type()).repeat({group, 1}));
+  }
+  at::Tensor hidden = at::embedding(weights.embedding, at::cat(tokens));
+  const Rotary rotary = rotary_of(architecture, at::cat(positions), hidden.scalar_type());
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    const AttentionInput in = attention_input(architecture, weights.layers[i], hidden, rotary);
+    const auto q = in.q.split_with_sizes(sizes), k = in.k.split_with_sizes(sizes), v = in.v.split_with_sizes(sizes);
+    std::vector<at::Tensor> attended;
+    for (std::size_t f = 0; f < feeds.size(); ++f) {
+      const auto room = [&](const at::Tensor& cached) {
+        return cached.select(0, feeds[f].slot).narrow(1, feeds[f].from, sizes[f]);
+      };
+      room(cache_[i].k).copy_(k[f].transpose(0, 1));
+      room(cache_[i].v).copy_(v[f].transpose(0, 1));
+      if (i + 1 < weights.layers.size()) attended.push_back(attend(feeds[f], masks[f], q[f], cache_[i]));
+    }
+    if (attended.empty()) break;  // nobody reads what the last layer puts out
+    hidden = layer_output(architecture, weights.layers[i], hidden, at::cat(attended));
+  }
+}
+
+at::Tensor CachedTransformer::next_logits(const Tokens& tokens, const std::vector<std::int64_t>& positions) {
+  const Architecture& architecture = snapshot_->architecture;
+  const Weights& weights = snapshot_->weights;
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  const std::int64_t longest = *std::max_element(positions.begin(), positions.end()) + 1;
+  const std::int64_t kv = architecture.kv_heads, group = architecture.heads / kv;
+  cache_.reserve(count, longest);
+  const at::Tensor at_position = at::tensor(positions), slots = at::arange(count, at::kLong);
+  at::Tensor hidden = at::embedding(weights.embedding, at::tensor(tokens, at::kInt));
+  const Rotary rotary = rotary_of(architecture, at_position, hidden.scalar_type());
+  const at::Tensor mask = mask_of(at_position, longest, hidden.scalar_type()).view({count, 1, 1, longest});
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    const AttentionInput in = attention_input(architecture, weights.layers[i], hidden, rotary);
+    cache_[i].k.transpose(1, 2).index_put_({slots, at_position}, in.k);
+    cache_[i].v.transpose(1, 2).index_put_({slots, at_position}, in.v);
+    const at::Tensor attended = at::scaled_dot_product_attention(
+        in.q.view({count, kv, group, architecture.head_dim}), cache_[i].k.narrow(0, 0, count).narrow(2, 0, longest),
+        cache_[i].v.narrow(0, 0, count).narrow(2, 0, longest), mask);
+    hidden = layer_output(architecture, weights.layers[i], hidden, attended.reshape({count, -1}));
+  }
+  return logits_of(weights, rms_norm(hidden, weights.final_norm, architecture.norm_eps));
+}
+
+}  // namespace millrace

@@ -1,0 +1,42 @@
+#pragma once
+// The transformer as a decoder runs it: keys and values of what it has seen stay in a cache, one slot a turn. Either
+// many tokens of few slots go in at once (prompts), or one token of every slot, which gives the logits of the next one.
+#include <span>
+
+#include "models/kv_cache.hpp"
+#include "models/layers.hpp"
+
+namespace millrace {
+
+// Tokens that follow the first `from` ones of a slot.
+struct Feed {
+  std::int64_t slot = 0;
+  std::int64_t from = 0;
+  std::span<const TokenId> tokens;
+};
+
+class CachedTransformer {
+ public:
+  explicit CachedTransformer(SnapshotPtr snapshot);
+
+  // Computes the keys and values of all these tokens in one pass.
+  void feed(std::span<const Feed> feeds);
+
+  // tokens[i] stands at positions[i] of slot i. Returns the logits [slots, vocab] of what follows each.
+  at::Tensor next_logits(const Tokens& tokens, const std::vector<std::int64_t>& positions);
+
+  // Puts the first `count` tokens of one slot into another.
+  void copy(std::int64_t from, std::int64_t to, std::int64_t count) { cache_.copy(from, to, count); }
+
+  // What is in the cache stays as the old weights made it.
+  void swap(SnapshotPtr snapshot) { snapshot_ = std::move(snapshot); }
+  const Snapshot& snapshot() const { return *snapshot_; }
+
+ private:
+  at::Tensor attend(const Feed& feed, const at::Tensor& mask, const at::Tensor& q, KvCache::Layer& layer) const;
+
+  SnapshotPtr snapshot_;
+  KvCache cache_;
+};
+
+}  // namespace millrace

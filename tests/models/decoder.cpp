@@ -1,0 +1,318 @@
+#include "models/decoder.hpp"
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "tests/models/learner_fixture.hpp"
+#include "tests/models/reference.hpp"
+#include "tests/text/smollm2.hpp"
+
+namespace millrace {
+namespace {
+
+using Turns = std::map<TurnId, FinishedTurn>;
+
+Turns run(Decoder& decoder, int steps = 100'000) {
+  Turns turns;
+  for (; decoder.live() > 0 && steps > 0; --steps) {
+    for (FinishedTurn& turn : decoder.step()) turns.emplace(turn.id, std::move(turn));
+  }
+  return turns;
+}
+
+// The turn that a prompt gives when nothing else is in the batch.
+FinishedTurn alone(const Model& model, const Tokens& prompt, const Sampling& sampling, int max_context = 2048) {
+  Decoder decoder(model, {.max_context = max_context});
+  REQUIRE(decoder.start(1, prompt, sampling));
+  return run(decoder).at(1);
+}
+
+// Eight prompts of unlike lengths; the first three begin alike.
+std::vector<Tokens> prompts() {
+  std::vector<Tokens> all;
+  for (int i = 0; i < 8; ++i) {
+    Tokens prompt;
+    for (int t = 0; t < 5 + 7 * i; ++t)
+      prompt.push_back(static_cast<TokenId>((i < 3 && t < 20 ? 0 : 31 * i) + t * t) % 256);
+    all.push_back(prompt);
+  }
+  return all;
+}
+
+Sampling sampling_of(std::size_t turn, int max_tokens = 20) {
+  const std::array temperatures = {1.0, 0.5, 0.6, 1.3};
+  return {.temperature = temperatures[turn % 4], .max_tokens = max_tokens, .seed = turn};
+}
+
+Tokens joined(Tokens prompt, const Tokens& answer) {
+  prompt.insert(prompt.end(), answer.begin(), answer.end());
+  return prompt;
+}
+
+// The largest distance between what the decoder reports and what a learner computes for the same tokens.
+double distance_to_learner(const Model& model, const Tokens& prompt, const FinishedTurn& turn, double temperature) {
+  return testing::distance(
+      turn.logp, testing::learner_logp(*model.weights, joined(prompt, turn.tokens), prompt.size(), temperature));
+}
+
+Model with_version(const Model& model, Version version, float scale = 1.0f) {
+  Weights weights = model.weights->weights;
+  for (Layer& layer : weights.layers) layer.v = layer.v * scale;
+  Model result = model;
+  result.weights = std::make_shared<const Snapshot>(version, model.weights->architecture, weights);
+  return result;
+}
+
+TEST_CASE("SmolLM2 continues greedily as in transformers, all prompts in one batch") {
+  const Model model = {
+      .weights = load_model({.path = smollm2_path, .random = {}}, 0).value().weights,
+      .tokenizer = std::shared_ptr<const Tokenizer>(std::shared_ptr<void>(), &smollm2()),
+      .name = "smollm2",
+  };
+  Decoder decoder(model, {});
+  const auto& greedy = golden().at("greedy");
+  for (std::size_t i = 0; i < greedy.size(); ++i) {
+    const int tokens = static_cast<int>(greedy[i].at("next").size());
+    REQUIRE(decoder.start(i, greedy[i].at("ids"), {.temperature = 0, .max_tokens = tokens}));
+  }
+  // A stop text of two tokens, " a vast": both are kept (B03).
+  REQUIRE(decoder.start(100, greedy[0].at("ids"), {.temperature = 0, .max_tokens = 24, .stop = {"zebra", "a vast"}}));
+  const Turns turns = run(decoder);
+  for (std::size_t i = 0; i < greedy.size(); ++i) {
+    CHECK(turns.at(i).tokens == greedy[i].at("next").get<Tokens>());
+    CHECK(distance_to_learner(model, greedy[i].at("ids"), turns.at(i), 1.0) < 1e-4);
+  }
+  CHECK(turns.at(100).finish == Finish::stop);
+  CHECK(smollm2().decode(turns.at(100).tokens) == "The sea is a vast");
+  CHECK(turns.at(100).logp.size() == turns.at(100).tokens.size());
+}
+
+TEST_CASE("B01 and B02: log-probs are the learner's, alone and in a batch, at every temperature") {
+  const Model model = testing::small_model();
+  const std::vector<Tokens> all = prompts();
+  Decoder decoder(model, {});
+  for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(decoder.start(i, all[i], sampling_of(i)));
+  const Turns turns = run(decoder);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(i);
+    const FinishedTurn single = alone(model, all[i], sampling_of(i));
+    CHECK(turns.at(i).tokens == single.tokens);
+    CHECK(testing::distance(turns.at(i).logp, single.logp) < 1e-4);
+    CHECK(distance_to_learner(model, all[i], turns.at(i), sampling_of(i).temperature) < 1e-4);
+  }
+}
+
+TEST_CASE("turns that come and go do not disturb the others") {
+  const Model model = testing::small_model();
+  const std::vector<Tokens> all = prompts();
+  Decoder decoder(model, {});
+  Turns turns;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    REQUIRE(decoder.start(i, all[i], sampling_of(i, 5 + static_cast<int>(i * 5 % 17))));
+    if (i == 5) decoder.cancel(3);
+    turns.merge(run(decoder, 3));
+  }
+  decoder.cancel(12345);  // unknown
+  turns.merge(run(decoder));
+  CHECK(turns.size() == 7);
+  CHECK_FALSE(turns.contains(3));
+  CHECK(decoder.live() == 0);
+  for (const auto& [i, turn] : turns) {
+    CAPTURE(i);
+    CHECK(turn.tokens == alone(model, all[i], sampling_of(i, 5 + static_cast<int>(i * 5 % 17))).tokens);
+  }
+}
+
+TEST_CASE("a prompt longer than one chunk is fed over several steps while others go on") {
+  const Model model = testing::small_model();
+  Tokens prompt(1300);
+  for (std::size_t t = 0; t < prompt.size(); ++t) prompt[t] = static_cast<TokenId>(t * t % 251);
+  Decoder decoder(model, {});
+  REQUIRE(decoder.start(1, {65, 66}, {.max_tokens = 30}));
+  decoder.step();
+  REQUIRE(decoder.start(2, prompt, {.max_tokens = 4}));
+  CHECK(decoder.prompt_tokens() == 2);
+  std::uint64_t before = decoder.prompt_tokens();
+  while (decoder.prompt_tokens() < 1302) {
+    const std::uint64_t generated = decoder.generated_tokens();
+    decoder.step();
+    CHECK(decoder.prompt_tokens() - before <= 520);
+    CHECK(decoder.generated_tokens() > generated);
+    before = decoder.prompt_tokens();
+  }
+  const Turns turns = run(decoder);
+  CHECK(decoder.prompt_tokens() == 1302);
+  CHECK(decoder.generated_tokens() == 34);
+  CHECK(turns.at(1).tokens.size() == 30);
+  CHECK(distance_to_learner(model, prompt, turns.at(2), 1.0) < 1e-4);
+}
+
+TEST_CASE("B03: lists keep step; the end-of-turn token is kept and never added") {
+  const Model model = testing::small_model();
+  const TokenId eos = model.tokenizer->eos();
+  Decoder decoder(model, {});
+  for (std::size_t i = 0; i < 64; ++i) REQUIRE(decoder.start(i, {65, 66}, {.max_tokens = 100, .seed = i}));
+  std::size_t stopped = 0;
+  for (const auto& [id, turn] : run(decoder)) {
+    CHECK(turn.logp.size() == turn.tokens.size());
+    CHECK(turn.versions.size() == turn.tokens.size());
+    const auto ends = std::count(turn.tokens.begin(), turn.tokens.end(), eos);
+    if (turn.finish == Finish::stop) {
+      ++stopped;
+      CHECK(turn.tokens.back() == eos);
+      CHECK(ends == 1);
+    } else {
+      CHECK(turn.tokens.size() == 100);
+      CHECK(ends == 0);
+    }
+  }
+  CHECK(stopped > 5);
+  CHECK(stopped < 60);
+}
+
+TEST_CASE("top_k and top_p report the log-prob in the distribution the token was drawn from") {
+  const Model model = testing::small_model();
+  const FinishedTurn turn = alone(model, {65, 66}, {.top_k = 3, .max_tokens = 40});
+  const Tokens tokens = joined({65, 66}, turn.tokens);
+  const at::Tensor best = std::get<0>(testing::learner_logits(*model.weights, tokens).topk(3, 1));
+  for (std::size_t t = 0; t < turn.tokens.size(); ++t) {
+    const auto row = static_cast<std::int64_t>(t) + 1;
+    const at::Tensor three = best[row].log_softmax(0);
+    CHECK((three - turn.logp[t]).abs().min().item<float>() < 1e-4f);
+  }
+}
+
+TEST_CASE("B09: prompts of every length in a context of 64") {
+  const Model model = testing::small_model();
+  const auto tokens_of = [&](std::size_t prompt) { return Tokens(prompt, 65); };
+  // No end-of-turn token is drawn with these seeds: the room alone decides.
+  for (const auto& [prompt, room] : std::map<std::size_t, std::size_t>{{1, 16}, {48, 16}, {63, 1}}) {
+    CAPTURE(prompt);
+    const FinishedTurn turn = alone(model, tokens_of(prompt), {.temperature = 0, .max_tokens = 16}, 64);
+    CHECK(turn.tokens.size() == room);
+    CHECK(turn.finish == Finish::length);
+  }
+  Decoder decoder(model, {.max_context = 64});
+  const auto refusal = [&](const Tokens& prompt, const Sampling& sampling) {
+    const expected<void> started = decoder.start(1, prompt, sampling);
+    return started ? "" : started.error().message;
+  };
+  CHECK(refusal(tokens_of(64), {}).starts_with("prompt_too_long: "));
+  CHECK(refusal(tokens_of(65), {}).starts_with("prompt_too_long: "));
+  CHECK(refusal({}, {}) == "the prompt is empty");
+  CHECK(refusal({65, 9999}, {}) != "");
+  CHECK(refusal({65, -1}, {}) != "");
+  CHECK(refusal({65}, {.temperature = -1}) != "");
+  CHECK(refusal({65}, {.temperature = NAN}) != "");
+  CHECK(refusal({65}, {.temperature = 1e-30}) != "");
+  CHECK(refusal({65}, {.top_p = 0}) != "");
+  CHECK(refusal({65}, {.max_tokens = 0}) != "");
+  CHECK(decoder.live() == 0);
+  CHECK(refusal({65}, {}) == "");
+  CHECK(refusal({65}, {}) != "");  // the id is in use
+  CHECK(decoder.live() == 1);
+}
+
+TEST_CASE("B20: an update that does not fit is refused whole; the next one works") {
+  const Model model = with_version(testing::small_model(), 7);
+  const Model better = with_version(model, 8, 2.0f);
+  Decoder decoder(model, {});
+  REQUIRE(decoder.start(1, {65, 66}, {.temperature = 0, .max_tokens = 20}));
+  run(decoder, 5);
+  const auto refuse = [&](const std::function<void(Weights&)>& spoil) {
+    Weights weights = better.weights->weights;
+    spoil(weights);
+    CHECK_FALSE(decoder.swap(std::make_shared<const Snapshot>(9, model.weights->architecture, weights)));
+    CHECK(decoder.version() == 7);
+  };
+  refuse([](Weights& w) { w.layers[1].gate = at::Tensor(); });
+  refuse([](Weights& w) { w.layers[1].gate = w.layers[1].down; });
+  refuse([](Weights& w) { w.final_norm = w.final_norm * std::numeric_limits<float>::quiet_NaN(); });
+  CHECK_FALSE(decoder.swap(nullptr));
+  Turns turns = run(decoder);
+  CHECK(turns.at(1).tokens == alone(model, {65, 66}, {.temperature = 0, .max_tokens = 20}).tokens);
+  CHECK(turns.at(1).versions == std::vector<Version>(20, 7));
+
+  REQUIRE(decoder.swap(better.weights));
+  CHECK(decoder.version() == 8);
+  REQUIRE(decoder.start(1, {65, 66}, {.temperature = 0, .max_tokens = 20}));
+  turns = run(decoder);
+  const FinishedTurn right = alone(better, {65, 66}, {.temperature = 0, .max_tokens = 20});
+  CHECK(turns.at(1).tokens == right.tokens);
+  CHECK(turns.at(1).versions == std::vector<Version>(20, 8));
+  CHECK(testing::distance(turns.at(1).logp, right.logp) < 1e-5);
+}
+
+TEST_CASE("B21: a swap between two tokens changes the stamp and nothing else where the weights are the same") {
+  const Model model = with_version(testing::small_model(), 7);
+  const Tokens prompt = {1, 2, 3, 4, 5, 6};
+  const Sampling sampling = {.temperature = 0, .max_tokens = 24};
+  const FinishedTurn right = alone(model, prompt, sampling);
+  REQUIRE(right.tokens.size() == 24);
+  for (const bool recompute : {false, true}) {
+    Decoder decoder(model, {.recompute_on_swap = recompute});
+    REQUIRE(decoder.start(1, prompt, sampling));
+    run(decoder, 10);
+    REQUIRE(decoder.swap(with_version(model, 8).weights));
+    const FinishedTurn turn = run(decoder).at(1);
+    CHECK(turn.tokens == right.tokens);
+    CHECK(testing::distance(turn.logp, right.logp) < 1e-5);
+    std::vector<Version> versions(10, 7);
+    versions.resize(24, 8);
+    CHECK(turn.versions == versions);
+    CHECK(turn.last_weights == 8);
+    CHECK(decoder.prompt_tokens() == 6);  // recomputing is no new prompt
+  }
+}
+
+TEST_CASE("after a swap with other weights, recompute gives the new policy's log-probs; keep those it drew from") {
+  const Model before = testing::small_model();
+  const Model after = with_version(before, 1, 3.0f);
+  const Tokens prompt = {10, 20, 30, 40, 50, 60};
+  for (const bool recompute : {false, true}) {
+    Decoder decoder(before, {.recompute_on_swap = recompute});
+    REQUIRE(decoder.start(1, prompt, {.max_tokens = 20, .seed = 4}));
+    run(decoder, 10);
+    REQUIRE(decoder.swap(after.weights));
+    REQUIRE(decoder.start(2, prompt, {.max_tokens = 20, .seed = 5}));  // may share nothing that old weights made
+    const Turns turns = run(decoder);
+    const FinishedTurn& turn = turns.at(1);
+    const Tokens tokens = joined(prompt, turn.tokens);
+    const auto second_half = [](const std::vector<float>& all) { return std::vector(all.begin() + 10, all.end()); };
+    const double error = testing::distance(second_half(turn.logp),
+                                           second_half(testing::learner_logp(*after.weights, tokens, prompt.size())));
+    CHECK((error < 1e-4) == recompute);
+    CHECK(distance_to_learner(after, prompt, turns.at(2), 1.0) < 1e-4);
+  }
+}
+
+TEST_CASE("B30: a swap moves embedding and head together") {
+  const Model model = testing::small_model(true);
+  Weights weights = model.weights->weights;
+  weights.embedding = weights.embedding * 1.5;
+  const Architecture& architecture = model.weights->architecture;
+  Decoder decoder(model, {});
+  CHECK_FALSE(decoder.swap(std::make_shared<const Snapshot>(1, architecture, weights)));  // the head stayed behind
+  weights.head = weights.embedding;
+  Model moved = model;
+  moved.weights = std::make_shared<const Snapshot>(1, architecture, weights);
+  REQUIRE(decoder.swap(moved.weights));
+  REQUIRE(decoder.start(1, {65, 66}, {.max_tokens = 10}));
+  CHECK(distance_to_learner(moved, {65, 66}, run(decoder).at(1), 1.0) < 1e-4);
+}
+
+TEST_CASE("counters count every token once") {
+  const Model model = testing::small_model();
+  Decoder decoder(model, {});
+  for (TurnId id = 0; id < 4; ++id) {
+    REQUIRE(decoder.start(id, Tokens(40, 65), {.temperature = 0, .max_tokens = 5}));
+  }
+  CHECK(decoder.live() == 4);
+  run(decoder);
+  CHECK(decoder.prompt_tokens() == 160);
+  CHECK(decoder.generated_tokens() == 20);
+}
+
+}  // namespace
+}  // namespace millrace
