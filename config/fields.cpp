@@ -5,7 +5,9 @@ namespace {
 
 Allowed from_to(double min, double max) { return {.min = min, .max = max, .above_min = false, .words = {}}; }
 Allowed above_to(double min, double max) { return {.min = min, .max = max, .above_min = true, .words = {}}; }
-Allowed one_of(std::vector<std::string> words) { return {.min = 0, .max = 0, .above_min = false, .words = std::move(words)}; }
+Allowed one_of(std::vector<std::string> words) {
+  return {.min = 0, .max = 0, .above_min = false, .words = std::move(words)};
+}
 Allowed any() { return {}; }
 
 constexpr double most = 1e6;           // trajectories, sessions, steps

@@ -81,7 +81,8 @@ const Field* find_field(const Fields& fields, const std::string& key) {
 }
 
 bool is_section(const Fields& fields, const std::string& key) {
-  return std::any_of(fields.begin(), fields.end(), [&](const Field& field) { return field.key.starts_with(key + "."); });
+  const std::string start = key + ".";
+  return std::any_of(fields.begin(), fields.end(), [&](const Field& field) { return field.key.starts_with(start); });
 }
 
 tl::unexpected<Error> unknown_key(const Fields& fields, const std::string& key, const std::string& source) {

@@ -15,7 +15,9 @@ struct WritingTasks {
   std::vector<std::string> topics;
 };
 
-expected<std::vector<std::string>> read_lines(const nlohmann::json& document, const char* key, const std::string& file) {
+using nlohmann::json;
+
+expected<std::vector<std::string>> read_lines(const json& document, const char* key, const std::string& file) {
   const auto found = document.find(key);
   const bool ok = found != document.end() && found->is_array() && !found->empty() &&
                   std::all_of(found->begin(), found->end(), [](const auto& line) { return line.is_string(); });

@@ -182,7 +182,9 @@ TEST_CASE("the file is read strictly") {
   REQUIRE(!missing);
   CHECK(missing.error().message == "/nowhere/y.json: cannot be read: No such file or directory");
   const TemporaryDirectory directory;
-  CHECK(load_settings(directory.path(), {}).error().message == directory.path() + ": is a folder, expected a JSON file");
+  const auto folder = load_settings(directory.path(), {});
+  REQUIRE(!folder);
+  CHECK(folder.error().message == directory.path() + ": is a folder, expected a JSON file");
 }
 
 TEST_CASE("every broken file is an error, never a crash") {
