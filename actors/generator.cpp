@@ -63,13 +63,14 @@ GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> 
   return {
       [self](generate_atom, const TurnRequest& request) {
         auto& state = self->state;
+        const auto asker =
+            caf::actor_cast<caf::actor_addr>(self->current_sender());  // the promise takes the sender with it
         auto promise = self->make_response_promise<TurnReply>();
         const TurnId id = state.next_turn++;
         if (const expected<void> started = state.decoder->start(id, request.prompt, request.sampling); !started) {
           promise.deliver(TurnReply(tl::unexpect, started.error()));
           return promise;
         }
-        const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
         self->monitor(asker);
         state.turns.emplace(id, GeneratorState::Asked{promise, asker});
         keep_stepping(self);

@@ -55,12 +55,6 @@ expected<std::string> decode(std::string_view text) {
 
 }  // namespace
 
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
-}
-
 expected<std::string> read_token(const std::string& file) {
   std::ifstream stream(file);
   std::string token;

@@ -8,6 +8,7 @@
 
 #include "config/expected.hpp"
 #include "runtime/http_server.hpp"
+#include "runtime/lower_case.hpp"
 
 namespace millrace {
 
@@ -36,7 +37,5 @@ expected<void> split_target(std::string_view target, HttpRequest& request);
 
 // The bearer token in a file: its first word. Error: missing or empty.
 expected<std::string> read_token(const std::string& file);
-
-std::string lower_case(std::string_view text);
 
 }  // namespace millrace

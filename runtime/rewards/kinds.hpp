@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/expected.hpp"
+#include "runtime/lower_case.hpp"
 
 namespace millrace {
 
@@ -20,9 +21,6 @@ expected<PartFunction> make_style_words(const nlohmann::json& part);
 expected<PartFunction> make_repetition(const nlohmann::json& part);
 expected<PartFunction> make_exact_answer(const nlohmann::json& part);
 expected<PartFunction> make_letter_share(const nlohmann::json& part);
-
-// ASCII letters in lower case, all other bytes as they are: the same for every locale.
-std::string lower_case(std::string_view text);
 
 // The lower-cased words of a text: longest runs of ASCII letters and apostrophes ("o'er"), as [a-z']+ finds them.
 std::vector<std::string> words_of(std::string_view text);

@@ -15,8 +15,8 @@ expected<PartFunction> make_letter_share(const nlohmann::json& part) {
   if (!ascii) return fail("\"letters\" is " + shown(*letters) + ": expected a text of ASCII letters like \"aeiou\"");
   return [letters = letters->get<std::string>()](const std::string& answer, const std::string&) {
     if (answer.empty()) return 0.0;
-    const auto hits = std::count_if(answer.begin(), answer.end(),
-                                    [&](char c) { return letters.find(c) != std::string::npos; });
+    const auto hits =
+        std::count_if(answer.begin(), answer.end(), [&](char c) { return letters.find(c) != std::string::npos; });
     return static_cast<double>(hits) / static_cast<double>(answer.size());
   };
 }

@@ -67,8 +67,8 @@ expected<const Kind*> kind_of(const json& part) {
 expected<double> weight_of(const json& part) {
   const auto weight = part.find("weight");
   if (weight == part.end()) return fail("\"weight\" is missing: expected a number from -1e6 to 1e6");
-  const bool ok = weight->is_number() && weight->get<double>() >= -largest_weight &&
-                  weight->get<double>() <= largest_weight;
+  const bool ok =
+      weight->is_number() && weight->get<double>() >= -largest_weight && weight->get<double>() <= largest_weight;
   if (!ok) return fail("\"weight\" is " + shown(*weight) + ": expected a number from -1e6 to 1e6");
   return weight->get<double>();
 }

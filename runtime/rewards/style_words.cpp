@@ -30,9 +30,8 @@ expected<PartFunction> make_style_words(const nlohmann::json& part) {
     const std::set<std::string> present(words.begin(), words.end());
     const auto n = std::count_if(style_words.begin(), style_words.end(),
                                  [&](const std::string& word) { return present.count(word) > 0; }) +
-                   std::count_if(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
-                     return answer.find(symbol) != std::string::npos;
-                   });
+                   std::count_if(symbols.begin(), symbols.end(),
+                                 [&](const std::string& symbol) { return answer.find(symbol) != std::string::npos; });
     return 1.0 - std::exp(-static_cast<double>(n) / 2.0);
   };
 }
