@@ -1,6 +1,7 @@
 #include "runtime/http_client.hpp"
 
 #include <chrono>
+#include <sstream>
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -92,7 +93,9 @@ expected<HttpResponse> http_call(const HttpCall& call) {
     }
   }
   if (code == beast::error::timeout) {
-    return fail(call.address + " did not answer within " + std::to_string(call.timeout_s) + " s");
+    std::ostringstream text;
+    text << call.address << " did not answer within " << call.timeout_s << " s";
+    return fail(text.str());
   }
   if (code) return fail("no whole answer from " + call.address + ": " + code.message());
   return to_response(parser.release());

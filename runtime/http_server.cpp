@@ -226,7 +226,7 @@ void Reply::send(HttpResponse answer) {
 }  // namespace
 
 struct HttpServer::State {
-  asio::io_context context{1};
+  asio::io_context context;  // not {1}: then what the thread itself posts is overtaken by what others post
   tcp::acceptor acceptor{context};
   asio::steady_timer retry{context};
   Shared shared;
