@@ -29,11 +29,12 @@ int chat(const ClientCommand& command) {
   const bool interactive = isatty(STDIN_FILENO);
   if (interactive) std::cerr << "Talk to the policy. /new starts over, /quit ends." << std::endl;
 
+  int code = done;
   auto messages = nlohmann::json::array();
   std::string line;
   while (true) {
     if (interactive) std::cerr << "> " << std::flush;
-    if (!std::getline(std::cin, line) || line == "/quit") return done;
+    if (!std::getline(std::cin, line) || line == "/quit") return code;
     if (line.empty()) continue;
     if (line == "/new") {
       messages.clear();
@@ -41,7 +42,11 @@ int chat(const ClientCommand& command) {
     }
     messages.push_back({{"role", "user"}, {"content", line}});
     const auto answer = call_service(command, completion_call(messages));
-    if (!answer) return complain(failed, answer.error().message);
+    if (!answer) {  // a full context, a service that restarts: the conversation goes on without this message
+      code = complain(failed, answer.error().message);
+      messages.erase(messages.size() - 1);
+      continue;
+    }
 
     const nlohmann::ordered_json::json_pointer content("/choices/0/message/content");
     if (!answer->body.contains(content) || !answer->body[content].is_string()) {

@@ -8,8 +8,8 @@ import unittest
 from service import ROOT, Service
 
 
-def rescore(ledger):
-    return subprocess.run([sys.executable, str(ROOT / "tests/bench/rescore.py"), str(ledger)], cwd=ROOT,
+def rescore(state):
+    return subprocess.run([sys.executable, str(ROOT / "tests/bench/rescore.py"), str(state)], cwd=ROOT,
                           capture_output=True, text=True, check=False)
 
 
@@ -17,17 +17,16 @@ class Rescore(unittest.TestCase):
     def test_ledger(self):
         with Service("--steps", "3") as service:
             self.assertEqual(service.wait(), 0, service.log())
-            ledger = service.state / "ledger.sqlite"
-            result = rescore(ledger)
+            result = rescore(service.state)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
             # One falsified reward is found.
-            connection = sqlite3.connect(ledger)
+            connection = sqlite3.connect(service.state / "ledger.sqlite")
             connection.execute("UPDATE trajectories SET reward = reward + 0.01 "
                                "WHERE id = (SELECT min(id) FROM trajectories WHERE reward IS NOT NULL)")
             connection.commit()
             connection.close()
-            self.assertEqual(rescore(ledger).returncode, 1)
+            self.assertEqual(rescore(service.state).returncode, 1)
 
 
 if __name__ == "__main__":

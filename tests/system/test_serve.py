@@ -4,7 +4,7 @@ import json
 import math
 import unittest
 
-from service import ROOT, Service, TINY, millrace
+from service import ROOT, Service, TINY, complaints, millrace
 
 NUMBERS = ["policy_version", "reward_mean", "lag_mean", "lag_max", "masked_share", "entropy",
            "generated_tokens_per_second", "trained_tokens_per_second", "step_seconds", "resident_bytes"]
@@ -65,7 +65,7 @@ class Serve(unittest.TestCase):
         self.assertEqual(sorted((row["id"] for row in rows), reverse=True), [row["id"] for row in rows])
 
     def test_chat_while_it_trains(self):
-        with Service() as service:
+        with Service("--set", "model.max_context=600") as service:
             result = service.command("chat", "--json", stdin="hello\n\nand you?\n/new\nhello\n/quit\nnever sent\n")
         self.assertEqual(result.returncode, 0, result.stderr)
         answers = [json.loads(line) for line in result.stdout.splitlines()]
@@ -73,6 +73,12 @@ class Serve(unittest.TestCase):
         prompts = [answer["usage"]["prompt_tokens"] for answer in answers]
         self.assertGreater(prompts[1], prompts[0], "the second question carries the first one and its answer")
         self.assertEqual(prompts[2], prompts[0], "/new starts over")
+
+    def test_chat_beyond_the_context(self):
+        with Service() as service:
+            result = service.command("chat", "--json", stdin="x" * 200 + "\nhello\n")
+        self.assertEqual((result.returncode, len(complaints(result))), (1, 1), result.stderr)
+        self.assertEqual(len(result.stdout.splitlines()), 1, "the message after the refused one is answered")
 
 
 if __name__ == "__main__":
