@@ -30,7 +30,7 @@ expected<Json> from_service(const TrajectoriesCommand& command) {
 // `width` columns of the text on one line; never cut inside a UTF-8 character.
 std::string excerpt(std::string text, std::size_t width) {
   for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7F) c = ' ';
   }
   if (text.size() <= width) return text;
   while (width > 0 && (text[width] & 0xC0) == 0x80) --width;
