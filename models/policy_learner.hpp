@@ -13,16 +13,18 @@ namespace millrace {
 
 // Sums over action tokens, so that they can be added across passes and divided once. Named as in metrics.
 struct PolicySums {
-  double tokens = 0;        // action tokens
+  double tokens = 0;  // action tokens
   double loss = 0;
-  double masked_low = 0;    // tokens with r <= 1 - low
-  double masked_high = 0;   // tokens with r >= 1 + high
-  double ratio = 0, ratio_squared = 0;            // over all: effective sample size
-  double kept = 0, kept_squared = 0;              // over what the band leaves
-  double kl = 0;            // r - 1 - log r: estimates KL(behaviour || policy), nats
-  double entropy = 0;       // nats
+  double masked_low = 0;                // tokens with r <= 1 - low
+  double masked_high = 0;               // tokens with r >= 1 + high
+  double ratio = 0, ratio_squared = 0;  // over all: effective sample size
+  double kept = 0, kept_squared = 0;    // over what the band leaves
+  double kl = 0;                        // r - 1 - log r: estimates KL(behaviour || policy), nats
+  double entropy = 0;                   // nats
   PolicySums& operator+=(const PolicySums& other);
-  double effective_sample_size_ratio() const { return ratio_squared > 0 ? ratio * ratio / (tokens * ratio_squared) : 0; }
+  double effective_sample_size_ratio() const {
+    return ratio_squared > 0 ? ratio * ratio / (tokens * ratio_squared) : 0;
+  }
 };
 
 struct PolicyStep {

@@ -14,7 +14,7 @@ namespace millrace {
 
 struct Valuation {
   std::vector<float> values;      // [tokens] value before each token; read where mask is 1
-  std::vector<float> advantages;  // [tokens] skip-observation GAE with lambda_policy over the running RMS; 0 where mask is 0
+  std::vector<float> advantages;  // [tokens] GAE with lambda_policy, over the running RMS; 0 where mask is 0
   std::vector<float> targets;     // [tokens] lambda_value return; 0 where mask is 0
 };
 
@@ -31,8 +31,8 @@ class ValueLearner {
   ValueLearner(const Model& backbone, const ValueSettings& settings, const Baseline& baseline);
   ~ValueLearner();
 
-  // One packed pass. A sequence with a non-finite reward takes no part in anything; its advantages are NaN at its actions,
-  // so that the policy learner leaves it out, too.
+  // One packed pass. A sequence with a non-finite reward takes no part in anything; its advantages are NaN at its
+  // actions, so that the policy learner leaves it out, too.
   std::vector<Valuation> arrive(std::span<const Sequence> sequences);
   ValueStep step();  // K updates over all that arrived since the last
 

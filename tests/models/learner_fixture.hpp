@@ -1,15 +1,20 @@
 #pragma once
-// A small random model and random trajectories for the learners' tests. Everything follows from the seeds.
+// A small random model, random trajectories and ways to feed them for the learners' tests. Everything follows from the
+// seeds.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "tests/torch_doctest.hpp"
 
+#include "models/policy_learner.hpp"
 #include "models/sequence.hpp"
 #include "models/transformer.hpp"
+#include "models/value_learner.hpp"
 
 namespace millrace::testing {
 
@@ -113,6 +118,61 @@ inline std::vector<float> flat(const Snapshot& snapshot) {
   for_each_tensor(snapshot.weights, snapshot.architecture.tied,
                   [&](const std::string&, const at::Tensor& tensor) { tensors.push_back(tensor); });
   return flat(tensors);
+}
+
+inline const TrustRegion band{.low = 0.3, .high = 0.5};  // narrow enough for the random batches to leave it
+inline const TrustRegion everything{.low = 1.0, .high = 1e9};
+
+inline PolicySettings policy_in_float32(double lr = 0.01) {
+  PolicySettings settings;
+  settings.lr = lr;
+  settings.dtype = "float32";
+  return settings;
+}
+
+// Hands a batch over in packs of the given size.
+inline PolicySums feed(PolicyLearner& learner, const Batch& batch, std::size_t pack) {
+  PolicySums sums;
+  for (std::size_t i = 0; i < batch.sequences.size(); i += pack) {
+    const std::size_t size = std::min(pack, batch.sequences.size() - i);
+    sums +=
+        learner.accumulate(std::span(batch.sequences).subspan(i, size), std::span(batch.advantages).subspan(i, size));
+  }
+  return sums;
+}
+
+using Sequences = std::vector<Sequence>;
+using Valuations = std::vector<Valuation>;
+
+inline ValueSettings critic_in_float32(int updates = 2) {
+  ValueSettings settings;
+  settings.lr = 0.01;
+  settings.updates_per_step = updates;
+  settings.dtype = "float32";
+  return settings;
+}
+
+inline Valuations feed(ValueLearner& learner, const Sequences& sequences, std::size_t pack) {
+  Valuations all;
+  for (std::size_t i = 0; i < sequences.size(); i += pack) {
+    const std::size_t size = std::min(pack, sequences.size() - i);
+    const Valuations part = learner.arrive(std::span(sequences).subspan(i, size));
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+inline Sequences trajectories(std::size_t count, std::uint32_t seed) { return random_batch(count, 6, seed).sequences; }
+
+inline std::vector<float> at_actions(const Sequences& sequences, const Valuations& valuations,
+                                     std::vector<float> Valuation::*field) {
+  std::vector<float> numbers;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    for (std::size_t t = 0; t < sequences[i].mask.size(); ++t) {
+      if (sequences[i].mask[t]) numbers.push_back((valuations[i].*field)[t]);
+    }
+  }
+  return numbers;
 }
 
 }  // namespace millrace::testing

@@ -15,33 +15,7 @@
 namespace millrace {
 namespace {
 
-using testing::flat;
-using testing::random_batch;
-using testing::relative_distance;
-using testing::small_model;
-using Sequences = std::vector<Sequence>;
-using Valuations = std::vector<Valuation>;
-
-ValueSettings float32(int updates = 2) {
-  ValueSettings settings;
-  settings.lr = 0.01;
-  settings.updates_per_step = updates;
-  settings.dtype = "float32";
-  return settings;
-}
-
-Valuations feed(ValueLearner& learner, const Sequences& sequences, std::size_t pack) {
-  Valuations all;
-  for (std::size_t i = 0; i < sequences.size(); i += pack) {
-    const std::size_t size = std::min(pack, sequences.size() - i);
-    const Valuations part = learner.arrive(std::span(sequences).subspan(i, size));
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  return all;
-}
-
-Sequences trajectories(std::size_t count, std::uint32_t seed) { return random_batch(count, 6, seed).sequences; }
-
+using namespace testing;
 // Away from the zero head, so that values say something.
 ValueLearner& warmed_up(ValueLearner& learner) {
   for (std::uint32_t seed = 100; seed < 103; ++seed) {
@@ -51,19 +25,8 @@ ValueLearner& warmed_up(ValueLearner& learner) {
   return learner;
 }
 
-std::vector<float> at_actions(const Sequences& sequences, const Valuations& valuations,
-                              std::vector<float> Valuation::*field) {
-  std::vector<float> numbers;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    for (std::size_t t = 0; t < sequences[i].mask.size(); ++t) {
-      if (sequences[i].mask[t]) numbers.push_back((valuations[i].*field)[t]);
-    }
-  }
-  return numbers;
-}
-
 TEST_CASE("the head starts at zero: values are 0, advantages and targets the returns") {
-  ValueLearner learner(small_model(), float32(), Baseline{.lambda_policy_alpha = 1e9});
+  ValueLearner learner(small_model(), critic_in_float32(), Baseline{.lambda_policy_alpha = 1e9});
   Sequence sequence{.tokens = {65, 66, 67, 68, 69},
                     .mask = {0, 1, 0, 1, 1},
                     .behaviour = {0, -5, 0, -5, -5},
@@ -81,7 +44,7 @@ TEST_CASE("the head starts at zero: values are 0, advantages and targets the ret
 
 TEST_CASE("advantages are skip-observation GAE of the learner's own values over the running RMS, in two passes") {
   const Baseline baseline{.gamma = 0.97, .lambda_policy_alpha = 1.5, .lambda_value = 1.0};
-  ValueLearner learner(small_model(), float32(), baseline);
+  ValueLearner learner(small_model(), critic_in_float32(), baseline);
   warmed_up(learner);
   feed(learner, trajectories(4, 30), 4);
   const double divisor = learner.step().advantage_rms;
@@ -103,7 +66,7 @@ TEST_CASE("advantages are skip-observation GAE of the learner's own values over 
 }
 
 TEST_CASE("V[t] is the value before token t; where the trajectory is not over, the value after its last token counts") {
-  ValueLearner learner(small_model(), float32(), Baseline{});
+  ValueLearner learner(small_model(), critic_in_float32(), Baseline{});
   warmed_up(learner);
   Sequence sequence{
       .tokens = {65, 66, 67, 68}, .mask = {0, 0, 1, 1}, .behaviour = {0, 0, -5, -5}, .rewards = {0, 0, 0, 0}};
@@ -131,11 +94,11 @@ TEST_CASE("B15, B16: values and gradient are the same alone and packed, in any o
   const Model model = small_model();
   const Sequences sequences = trajectories(8, 32);
   Sequences reversed(sequences.rbegin(), sequences.rend());
-  ValueLearner whole(model, float32(), Baseline{});
+  ValueLearner whole(model, critic_in_float32(), Baseline{});
   const Valuations right = feed(warmed_up(whole), sequences, 8);
   for (const std::size_t pack : {std::size_t{1}, std::size_t{2}, std::size_t{4}}) {
     CAPTURE(pack);
-    ValueLearner streamed(model, float32(), Baseline{}), backwards(model, float32(), Baseline{});
+    ValueLearner streamed(model, critic_in_float32(), Baseline{}), backwards(model, critic_in_float32(), Baseline{});
     const Valuations valuations = feed(warmed_up(streamed), sequences, pack);
     feed(warmed_up(backwards), reversed, pack);
     const auto values = at_actions(sequences, valuations, &Valuation::values);
@@ -150,11 +113,11 @@ TEST_CASE("frozen attention: neither attention nor embedding is trained, and the
   const auto loaded = flat(*model.weights);
   // hidden 32, intermediate 48, 2 layers: 3 MLP matrices and 2 norms a layer, the final norm, the head and its bias
   const std::size_t trained = 2 * (3 * 32 * 48 + 2 * 32) + 32 + 32 + 1;
-  ValueLearner frozen(model, float32(), Baseline{});
+  ValueLearner frozen(model, critic_in_float32(), Baseline{});
   warmed_up(frozen);
   CHECK(frozen.gradient().size() == trained);
 
-  ValueSettings settings = float32();
+  ValueSettings settings = critic_in_float32();
   settings.freeze = "none";
   ValueLearner everything(model, settings, Baseline{});
   warmed_up(everything);
@@ -211,7 +174,7 @@ TEST_CASE("K updates a step are K hand-made updates with the targets of arrival"
   for (const auto& [updates, freeze] : {std::pair{1, "attention"}, {2, "attention"}, {2, "none"}}) {
     CAPTURE(updates);
     CAPTURE(freeze);
-    ValueSettings settings = float32(updates);
+    ValueSettings settings = critic_in_float32(updates);
     settings.freeze = freeze;
     ValueLearner learner(model, settings, Baseline{.lambda_value = 0.5});  // targets depend on the values of arrival
     HandMadeCritic right(model, std::string(freeze) == "attention");
@@ -238,7 +201,7 @@ TEST_CASE("K updates a step are K hand-made updates with the targets of arrival"
 }
 
 TEST_CASE("explained variance: values before the update, tokens of the last trajectories") {
-  ValueLearner learner(small_model(), float32(), Baseline{});
+  ValueLearner learner(small_model(), critic_in_float32(), Baseline{});
   warmed_up(learner);
   std::vector<double> values, targets;
   double last = 0;
@@ -253,14 +216,14 @@ TEST_CASE("explained variance: values before the update, tokens of the last traj
 }
 
 TEST_CASE("explained variance is NaN while all returns are equal") {
-  ValueLearner learner(small_model(), float32(), Baseline{});
+  ValueLearner learner(small_model(), critic_in_float32(), Baseline{});
   Sequence sequence{.tokens = {65, 66}, .mask = {0, 1}, .behaviour = {0, -5}, .rewards = {0, 1}};
   feed(learner, {sequence, sequence}, 2);
   CHECK(std::isnan(learner.step().explained_variance));
 }
 
 TEST_CASE("the critic learns: its loss on the same trajectories falls") {
-  ValueLearner learner(small_model(), float32(), Baseline{});
+  ValueLearner learner(small_model(), critic_in_float32(), Baseline{});
   const Sequences sequences = trajectories(8, 33);
   feed(learner, sequences, 4);
   const double first = learner.step().loss;
@@ -274,7 +237,7 @@ TEST_CASE("the critic learns: its loss on the same trajectories falls") {
 }
 
 TEST_CASE("the running RMS is fixed before a batch starts") {
-  ValueLearner learner(small_model(), float32(), Baseline{});
+  ValueLearner learner(small_model(), critic_in_float32(), Baseline{});
   Sequence sequence{.tokens = {65, 66}, .mask = {0, 1}, .behaviour = {0, -5}, .rewards = {0, 4}};
   CHECK(learner.arrive({&sequence, 1}).front().advantages[1] == 4);
   CHECK(learner.arrive({&sequence, 1}).front().advantages[1] == 4);
@@ -283,69 +246,11 @@ TEST_CASE("the running RMS is fixed before a batch starts") {
   CHECK(valuation.advantages[1] == doctest::Approx((4 - valuation.values[1]) / 4).epsilon(1e-5));
 }
 
-// A learner that was handed something useless must go on as one that never saw it.
-void check_nothing_happened(ValueLearner& learner, const Model& model) {
-  ValueLearner fresh(model, float32(), Baseline{});
-  for (std::uint32_t seed = 60; seed < 62; ++seed) {
-    const Sequences sequences = trajectories(3, seed);
-    const Valuations valuations = feed(learner, sequences, 3), right = feed(fresh, sequences, 3);
-    CHECK(at_actions(sequences, valuations, &Valuation::advantages) ==
-          at_actions(sequences, right, &Valuation::advantages));
-    learner.step();
-    fresh.step();
-  }
-}
-
-TEST_CASE("B12: sequences without actions change nothing; a batch of them is no step") {
-  const Model model = small_model();
-  ValueLearner learner(model, float32(), Baseline{});
-  Sequences empty = trajectories(2, 34);
-  for (Sequence& sequence : empty) std::fill(sequence.mask.begin(), sequence.mask.end(), std::uint8_t{0});
-  const Valuations valuations = feed(learner, empty, 2);
-  REQUIRE(valuations.size() == 2);
-  CHECK(valuations[0].advantages == std::vector<float>(empty[0].mask.size(), 0.0f));
-  CHECK(learner.step().skipped);
-  check_nothing_happened(learner, model);
-}
-
-TEST_CASE("B14: a NaN reward shows as NaN advantages of that trajectory and touches nothing else") {
-  const Model model = small_model();
-  const Sequences clean = trajectories(3, 35);
-  Sequences spoilt = clean;
-  spoilt.insert(spoilt.begin() + 1, trajectories(1, 36).front());
-  spoilt[1].rewards.back() = std::nanf("");
-  ValueLearner right(model, float32(), Baseline{}), learner(model, float32(), Baseline{});
-  const Valuations expected = feed(right, clean, 3);
-  Valuations valuations = feed(learner, spoilt, 4);
-  REQUIRE(valuations.size() == 4);
-  for (std::size_t t = 0; t < spoilt[1].mask.size(); ++t) {
-    CHECK(std::isnan(valuations[1].advantages[t]) == (spoilt[1].mask[t] == 1));
-  }
-  valuations.erase(valuations.begin() + 1);
-  CHECK(at_actions(clean, valuations, &Valuation::advantages) == at_actions(clean, expected, &Valuation::advantages));
-  const ValueStep step = learner.step(), expected_step = right.step();
-  CHECK(step.loss == doctest::Approx(expected_step.loss));
-  CHECK(step.gradient_norm == doctest::Approx(expected_step.gradient_norm));
-  CHECK(step.advantage_rms == doctest::Approx(expected_step.advantage_rms));
-}
-
-TEST_CASE("a non-finite gradient is dropped: weights, moments, RMS and step count stay") {
-  const Model model = small_model();
-  ValueLearner learner(model, float32(), Baseline{});
-  Sequences sequences = trajectories(2, 37);
-  for (float& reward : sequences[0].rewards) reward = 3e37f;
-  feed(learner, sequences, 2);
-  const ValueStep step = learner.step();
-  CHECK(step.skipped);
-  CHECK(step.advantage_rms == 1);
-  check_nothing_happened(learner, model);
-}
-
 TEST_CASE("bfloat16 arithmetic gives about float32's values") {
   const Model model = small_model();
-  ValueSettings settings = float32();
+  ValueSettings settings = critic_in_float32();
   settings.dtype = "bfloat16";
-  ValueLearner right(model, float32(), Baseline{}), learner(model, settings, Baseline{});
+  ValueLearner right(model, critic_in_float32(), Baseline{}), learner(model, settings, Baseline{});
   warmed_up(right);
   warmed_up(learner);
   const Sequences sequences = trajectories(4, 38);
