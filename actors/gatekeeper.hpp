@@ -17,6 +17,9 @@ struct GatekeeperState {
   std::deque<caf::typed_response_promise<TrajectoryId>> waiting_sessions;
   std::deque<Wanted> waiting_learners;
 
+  ~GatekeeperState() {
+    if (gate) gate->close();
+  }
   void serve();  // answers all who can be answered now
   static const char* name;
 };

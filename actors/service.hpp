@@ -12,7 +12,6 @@ namespace millrace {
 struct ServiceOptions {
   Settings settings;
   std::uint64_t steps = 0;  // ends after so many published versions; 0 = runs until stopped
-  bool fresh = false;       // existing state is moved aside first
   std::function<void(const StepReport&)> on_step = [](const StepReport&) {};  // called from an actor's thread
 };
 

@@ -94,6 +94,12 @@ void Gatekeeper::published(Version version) {
 
 void Gatekeeper::skipped(const std::string& reason) { settle_step(Outcome::skipped, reason, learner_); }
 
+void Gatekeeper::close() {
+  if (auto closed = ledger_.close_abandoned("the service ended before it was trained"); !closed) {
+    log_error("gatekeeper", closed.error().message);
+  }
+}
+
 void Gatekeeper::settle_step(Outcome outcome, const std::string& reason, Version version) {
   std::vector<TrajectoryId> ids;
   for (const TrajectoryPtr& trajectory : step_) {

@@ -40,6 +40,9 @@ class Gatekeeper {
   void published(Version version);
   void skipped(const std::string& reason);
 
+  // The service ends: what is still queued or in the open step will not be trained, and the ledger says so.
+  void close();
+
   Version learner_version() const { return learner_; }
   const StalenessGate& gate() const { return gate_; }
   const Ledger& ledger() const { return ledger_; }

@@ -13,7 +13,6 @@ struct ServeCommand {
   std::string config;             // file
   std::vector<std::string> sets;  // section.key=value
   std::uint64_t steps = 0;        // published versions after which the service ends; 0 = never
-  bool fresh = false;             // move existing state aside instead of resuming it
   bool json = false;              // one object a policy step on stdout
 };
 int serve(const ServeCommand& command);

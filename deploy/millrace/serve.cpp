@@ -16,7 +16,6 @@ int serve(const ServeCommand& command) {
   ServiceOptions options;
   options.settings = *settings;
   options.steps = command.steps;
-  options.fresh = command.fresh;
   options.on_step = [json = command.json](const StepReport& report) {
     std::cout << (json ? progress_json(report) : progress_line(report)) << std::endl;
   };
