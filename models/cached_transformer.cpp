@@ -67,6 +67,11 @@ void CachedTransformer::feed(std::span<const Feed> feeds) {
   }
 }
 
+void CachedTransformer::copy(std::int64_t from, std::int64_t to, std::int64_t count) {
+  cache_.reserve(to + 1, count);
+  cache_.copy(from, to, count);
+}
+
 at::Tensor CachedTransformer::next_logits(const Tokens& tokens, const std::vector<std::int64_t>& positions) {
   const Architecture& architecture = snapshot_->architecture;
   const Weights& weights = snapshot_->weights;

@@ -26,7 +26,7 @@ class CachedTransformer {
   at::Tensor next_logits(const Tokens& tokens, const std::vector<std::int64_t>& positions);
 
   // Puts the first `count` tokens of one slot into another.
-  void copy(std::int64_t from, std::int64_t to, std::int64_t count) { cache_.copy(from, to, count); }
+  void copy(std::int64_t from, std::int64_t to, std::int64_t count);
 
   // What is in the cache stays as the old weights made it.
   void swap(SnapshotPtr snapshot) { snapshot_ = std::move(snapshot); }
