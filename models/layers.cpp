@@ -1,5 +1,7 @@
 #include "models/layers.hpp"
 
+#include "models/projection.hpp"
+
 namespace millrace {
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
@@ -26,16 +28,16 @@ AttentionInput attention_input(const Architecture& architecture, const Layer& la
                                const Rotary& rotary) {
   const at::Tensor x = rms_norm(hidden, layer.attention_norm, architecture.norm_eps);
   const auto heads_of = [&](const at::Tensor& weight) {
-    return at::linear(x, weight).view({x.size(0), -1, architecture.head_dim});
+    return project(x, weight).view({x.size(0), -1, architecture.head_dim});
   };
   return {rotate(heads_of(layer.q), rotary), rotate(heads_of(layer.k), rotary), heads_of(layer.v)};
 }
 
 at::Tensor layer_output(const Architecture& architecture, const Layer& layer, const at::Tensor& hidden,
                         const at::Tensor& attended) {
-  const at::Tensor middle = hidden + at::linear(attended, layer.o);
+  const at::Tensor middle = hidden + project(attended, layer.o);
   const at::Tensor x = rms_norm(middle, layer.mlp_norm, architecture.norm_eps);
-  return middle + at::linear(at::silu(at::linear(x, layer.gate)) * at::linear(x, layer.up), layer.down);
+  return middle + project(at::silu(project(x, layer.gate)) * project(x, layer.up), layer.down);
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "models/layers.hpp"
+#include "models/projection.hpp"
 
 namespace millrace {
 
@@ -46,7 +47,7 @@ at::Tensor hidden_states(const Architecture& architecture, const Weights& weight
 }
 
 at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) {
-  return at::linear(hidden, weights.head).to(at::kFloat);
+  return project(hidden, weights.head).to(at::kFloat);
 }
 
 std::string text_of(at::IntArrayRef shape) {

@@ -1,0 +1,44 @@
+#include "models/projection.hpp"
+
+#include "tests/torch_doctest.hpp"
+
+namespace millrace {
+namespace {
+
+TEST_CASE("few rows in inference mode give what at::linear gives, row by row the same") {
+  at::manual_seed(1);
+  const c10::InferenceMode no_gradients;
+  for (const std::int64_t in : {8, 64, 576, 20}) {  // 20 is no multiple of a register: at::linear
+    for (const std::int64_t out : {1, 3, 65, 200}) {
+      const at::Tensor weight = at::randn({out, in});
+      for (std::int64_t rows = 1; rows <= 18; ++rows) {
+        CAPTURE(in);
+        CAPTURE(out);
+        CAPTURE(rows);
+        const at::Tensor x = at::randn({rows, in});
+        const at::Tensor result = project(x, weight);
+        CHECK(at::allclose(result, at::linear(x, weight), 1e-5, 1e-4));
+        if (rows <= 16 && in != 20) CHECK(at::equal(result[rows - 1], project(x.narrow(0, rows - 1, 1), weight)[0]));
+      }
+    }
+  }
+}
+
+TEST_CASE("views that are not contiguous and other dtypes are multiplied all the same") {
+  const c10::InferenceMode no_gradients;
+  const at::Tensor x = at::randn({4, 32}), weight = at::randn({16, 32});
+  const at::Tensor columns = x.t().contiguous().t();
+  CHECK(at::allclose(project(columns, weight), at::linear(x, weight), 1e-5, 1e-5));
+  const at::Tensor wide = project(x.to(at::kDouble), weight.to(at::kDouble));
+  CHECK((wide.scalar_type() == at::kDouble));
+  CHECK(at::allclose(wide.to(at::kFloat), at::linear(x, weight), 1e-4, 1e-5));
+}
+
+TEST_CASE("where gradients are wanted they come") {
+  const at::Tensor x = at::ones({2, 8}), weight = at::zeros({3, 8}).requires_grad_(true);
+  project(x, weight).sum().backward();
+  CHECK(at::equal(weight.grad(), at::full({3, 8}, 2.0f)));
+}
+
+}  // namespace
+}  // namespace millrace
