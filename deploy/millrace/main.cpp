@@ -34,8 +34,8 @@ int main(int argc, char** argv) {
   auto* serve_app = app.add_subcommand("serve", "Run the service: generate, score, train, answer");
   add_config(serve_app, serve_command);
   serve_app->add_option("--steps", serve_command.steps, "End after so many published versions (0: never)");
-  serve_app->add_flag("--fresh",
-                      "Start anew, earlier state moved aside; every start does, until there are checkpoints to resume");
+  serve_app->add_flag("--fresh")->description(
+      "Start anew, earlier state moved aside; every start does, until there are checkpoints to resume");
   serve_app->callback([&] { code = serve(serve_command); });
 
   ClientCommand client;
