@@ -3,25 +3,28 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <vector>
 
 namespace millrace {
 
 namespace {
 
-// SplitMix64 of (seed, position), as a number in [0, 1).
+// SplitMix64's finaliser: every bit of the result depends on every bit of z.
+std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+// A number in [0, 1) that follows from (seed, position). The seed is mixed first: seeds that are themselves steps of a
+// SplitMix64 would otherwise give the same numbers, shifted.
 double uniform(std::uint64_t seed, std::uint64_t position) {
-  std::uint64_t z = seed + (position + 1) * 0x9E3779B97F4A7C15ULL;
-  for (int round = 0; round < 2; ++round) {  // two rounds: neighbouring seeds share nothing
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    z ^= z >> 31;
-  }
-  return static_cast<double>(z >> 11) * 0x1.0p-53;
+  return static_cast<double>(mix(mix(seed) + (position + 1) * 0x9E3779B97F4A7C15ULL) >> 11) * 0x1.0p-53;
 }
 
 // The index at which the running sum of the probabilities passes u times their total.
-std::size_t inverse_cdf(const std::vector<float>& probabilities, double u) {
+std::size_t inverse_cdf(std::span<const float> probabilities, double u) {
   const double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   double left = u * total;
   std::size_t last_possible = 0;
@@ -64,8 +67,8 @@ Drawn draw(const at::Tensor& logits, const Sampling& sampling, std::uint64_t pos
   const double u = uniform(sampling.seed, position);
   const at::Tensor probability = logp.exp();
   if (sampling.top_p >= 1 && sampling.top_k <= 0) {
-    const auto* first = probability.const_data_ptr<float>();
-    const auto token = static_cast<TokenId>(inverse_cdf({first, first + probability.numel()}, u));
+    const std::span all(probability.const_data_ptr<float>(), static_cast<std::size_t>(probability.numel()));
+    const auto token = static_cast<TokenId>(inverse_cdf(all, u));
     return {token, log_probability[token]};
   }
   const std::vector<TokenId> kept = nucleus(probability, sampling);

@@ -67,6 +67,9 @@ TEST_CASE("B04: every position draws anew, the same seed repeats, another seed d
   CHECK(drawn(1) == first);
   CHECK(drawn(2) != first);
   CHECK(drawn(0) != drawn(1));
+  // Seeds one step of a SplitMix64 apart do not give the same draws, shifted by one.
+  const std::vector<TokenId> a = drawn(0), b = drawn(0x9E3779B97F4A7C15ULL);
+  CHECK(std::vector(a.begin() + 1, a.end()) != std::vector(b.begin(), b.end() - 1));
 }
 
 TEST_CASE("draws follow the probabilities") {
