@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "actors/exceptions.hpp"
+
 namespace millrace {
 
 namespace {
@@ -38,6 +40,7 @@ void GatekeeperState::serve() {
 
 GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<GatekeeperState> self,
                                           std::shared_ptr<Ledger> ledger, Settings settings, Metrics* metrics) {
+  die_of_exceptions(self, GatekeeperState::name);
   auto& state = self->state;
   state.gate = std::make_unique<Gatekeeper>(settings, Version{0}, std::move(*ledger), *metrics);
   // A step that waits for stragglers is looked at again once a second; max_wait_s is seconds to minutes.

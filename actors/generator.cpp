@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "actors/exceptions.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -46,6 +47,7 @@ const char* GeneratorState::name = "generator";
 
 GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> model, Settings settings, int threads,
                                         Metrics* metrics, Activity* activity) {
+  die_of_exceptions(self, GeneratorState::name);
   use_threads(threads);
   self->state.decoder = std::make_unique<Decoder>(
       *model, DecoderSettings{settings.model.max_context, settings.generation.kv_on_swap == "recompute"});

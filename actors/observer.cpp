@@ -1,5 +1,7 @@
 #include "actors/observer.hpp"
 
+#include "actors/exceptions.hpp"
+
 namespace millrace {
 
 namespace {
@@ -58,6 +60,7 @@ void ObserverState::measure(StepReport& report, const Activity& activity) {
 }
 
 ObserverActor::behavior_type observer(Self self, Activity* activity, std::function<void(const StepReport&)> on_step) {
+  die_of_exceptions(self, ObserverState::name);
   self->state.start(*activity);
   return {
       [=](step_atom, const StepReport& report) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/exceptions.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -55,6 +56,7 @@ const char* PolicyLearnerState::name = "policy_learner";
 
 PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, GatekeeperActor gatekeeper,
                                                  GeneratorActor generator, ObserverActor observer) {
+  die_of_exceptions(self, PolicyLearnerState::name);
   use_threads(setup.threads);
   self->state.learner =
       std::make_unique<PolicyLearner>(*setup.model, setup.settings.policy, setup.settings.recipe.trust_region);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "actors/exceptions.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -34,6 +35,7 @@ SpecInfo ScorerState::info() const { return {version, spec->name(), spec->docume
 
 ScorerActor::behavior_type scorer(ScorerActor::stateful_pointer<ScorerState> self,
                                   std::shared_ptr<const RewardSpec> spec, std::string directory, Metrics* metrics) {
+  die_of_exceptions(self, ScorerState::name);
   self->state.spec = std::move(spec);
   metrics->reward_spec(self->state.version);
   return {

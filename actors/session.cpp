@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "actors/exceptions.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -107,6 +108,7 @@ double SessionState::lap() {
 }
 
 SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetup> setup, TrajectoryId id) {
+  die_of_exceptions(self, SessionState::name);
   self->state.setup = setup;
   self->state.id = id;
   self->state.sampling = sampling_for(setup->settings, id);

@@ -1,5 +1,6 @@
 #include "actors/session_host.hpp"
 
+#include "actors/exceptions.hpp"
 #include "actors/session.hpp"
 #include "runtime/log.hpp"
 
@@ -23,6 +24,7 @@ void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup)
 const char* SessionHostState::name = "session_host";
 
 SessionHostActor::behavior_type session_host(Self self, std::shared_ptr<const SessionSetup> setup) {
+  die_of_exceptions(self, SessionHostState::name);
   self->set_down_handler([self, setup](const caf::down_msg& down) {
     const auto found = self->state.live.find(down.source);
     if (found == self->state.live.end()) return;

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "actors/exceptions.hpp"
+
 namespace millrace {
 
 namespace {
@@ -79,6 +81,7 @@ const char* ValueLearnerState::name = "value_learner";
 
 ValueLearnerActor::behavior_type value_learner(Self self, LearnerSetup setup, GatekeeperActor gatekeeper,
                                                PolicyLearnerActor policy, ObserverActor observer) {
+  die_of_exceptions(self, ValueLearnerState::name);
   use_threads(setup.threads);
   self->state.learner =
       std::make_unique<ValueLearner>(*setup.model, setup.settings.value, setup.settings.recipe.baseline);

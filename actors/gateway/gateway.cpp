@@ -3,6 +3,8 @@
 #include <chrono>
 #include <string_view>
 
+#include "actors/exceptions.hpp"
+
 namespace millrace {
 
 namespace {
@@ -91,6 +93,7 @@ HttpResponse json_response(const nlohmann::json& body, int status) {
 }
 
 GatewayActor::behavior_type gateway(GatewaySelf self, std::shared_ptr<const GatewaySetup> setup) {
+  die_of_exceptions(self, GatewayState::name);
   return {[self, setup](http_atom, const HttpExchange& exchange) { dispatch(self, *setup, exchange); }};
 }
 

@@ -16,8 +16,12 @@ class ActorFixture {
       : system(configure(config)),
         scheduler(dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())),
         self(system) {}
-  ~ActorFixture() {
+  ~ActorFixture() { stop(); }
+
+  // Ends all actors. A world whose members they use calls it in its own destructor, before those are gone.
+  void stop() {
     for (const caf::actor& actor : started) caf::anon_send_exit(actor, caf::exit_reason::kill);
+    started.clear();
     run();
   }
 

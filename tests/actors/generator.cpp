@@ -23,6 +23,7 @@ struct World : ActorFixture {
     model = std::make_shared<const Model>(*load_model(settings.model, 1));
     actor = spawn(generator, model, settings, 1, &metrics, &activity);
   }
+  ~World() { stop(); }
   TurnRequest request(int max_tokens, std::uint64_t seed) const {
     TurnRequest turn;
     turn.prompt = {'h', 'i'};

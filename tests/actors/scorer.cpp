@@ -14,8 +14,8 @@ RewardSpec letters(const std::string& name, const std::string& which) {
 }  // namespace
 
 TEST_CASE("a shift replaces the whole spec between two scores") {
-  ActorFixture world;
   Metrics metrics;
+  ActorFixture world;
   const auto actor =
       world.spawn(scorer, std::make_shared<const RewardSpec>(letters("first", "a")), std::string("nowhere"), &metrics);
 
@@ -45,8 +45,8 @@ TEST_CASE("a shift replaces the whole spec between two scores") {
 }
 
 TEST_CASE("a refused shift changes nothing") {
-  ActorFixture world;
   Metrics metrics;
+  ActorFixture world;
   const auto actor =
       world.spawn(scorer, std::make_shared<const RewardSpec>(letters("first", "a")), std::string("nowhere"), &metrics);
   const auto stale = world.ask<SpecReply>(actor, spec_atom_v, SpecChange{letters("second", "b").document(), 7});

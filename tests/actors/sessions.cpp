@@ -82,6 +82,7 @@ struct World : ActorFixture {
     setup->metrics = &metrics;
     host = spawn(session_host, std::shared_ptr<const SessionSetup>(setup));
   }
+  ~World() { stop(); }
   SessionHostActor host;
 
   GateStatus status() { return ask<GateStatus>(gate, status_atom_v); }
