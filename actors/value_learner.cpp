@@ -51,6 +51,7 @@ ValueReport update(ValueLearnerState& state, const LearnerSetup& setup) {
   state.batch_tokens = 0;
   if (step.skipped) setup.metrics->step_skipped("value");
   setup.metrics->value_step(busy.seconds(), step.gradient_norm, setup.settings.value.lr);
+  setup.metrics->explained_variance(step.explained_variance);
   setup.metrics->value_version(++state.version);
   return {step.loss, step.gradient_norm, step.explained_variance, busy.seconds(), true};
 }

@@ -88,8 +88,10 @@ double Gatekeeper::step_deadline() const {
 }
 
 void Gatekeeper::published(Version version) {
+  for (const TrajectoryPtr& trajectory : step_) metrics_.reward_lag(trajectory->score.spec_version);
   learner_ = version;
   settle_step(Outcome::trained, "", version);
+  metrics_.lifetime_trained(ledger_.counts().trained);
 }
 
 void Gatekeeper::skipped(const std::string& reason) { settle_step(Outcome::skipped, reason, learner_); }

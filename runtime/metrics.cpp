@@ -69,7 +69,9 @@ void Metrics::judged(const Lag& lag, std::size_t tokens, bool trained) {
   observe("total", lag.total);
 }
 
-void Metrics::reward_lag(std::uint64_t versions) { state_->reward_lag.Observe(static_cast<double>(versions)); }
+void Metrics::reward_lag(std::uint64_t scored_by) {
+  state_->reward_lag.Observe(state_->reward_spec_version.Value() - static_cast<double>(scored_by));
+}
 
 void Metrics::outcome(Outcome outcome, std::size_t action_tokens) {
   state_->trajectories.at({name_of(outcome)}).Increment();

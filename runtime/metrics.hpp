@@ -13,7 +13,7 @@ namespace millrace {
 struct StepReport {
   Version policy_version = 0;
   double reward_mean = 0;
-  double lag_mean = 0;   // versions, over trained tokens
+  double lag_mean = 0;  // versions, over trained tokens
   Version lag_max = 0;
   double masked_share_low = 0;
   double masked_share_high = 0;
@@ -26,11 +26,11 @@ struct StepReport {
   double value_loss = 0;
   double generated_tokens_per_second = 0;  // since the last step
   double trained_tokens_per_second = 0;
-  double step_seconds = 0;           // since the last step was published
-  double generator_busy = 0;         // share of step_seconds
+  double step_seconds = 0;    // since the last step was published
+  double generator_busy = 0;  // share of step_seconds
   double policy_busy = 0;
   double value_busy = 0;
-  std::uint64_t trained_tokens = 0;  // action tokens
+  std::uint64_t trained_tokens = 0;        // action tokens
   std::uint64_t learner_token_passes = 0;  // tokens x passes (forward and backward) of both learners
   std::uint64_t resident_bytes = 0;
 };
@@ -46,14 +46,14 @@ class Metrics {
   void value_version(std::uint64_t version);
   void reward_spec(std::uint64_t version);
   void preference_shift();
-  void lifetime_trained(std::uint64_t count);  // of the ledger: survives restarts
+  void lifetime_trained(std::uint64_t count);                            // of the ledger: survives restarts
   void tokens_generated(std::uint64_t prompt, std::uint64_t generated);  // increments
   void judged(const Lag& lag, std::size_t tokens, bool trained);  // policy_lag_versions, once a token of each stage
-  void reward_lag(std::uint64_t versions);
-  void outcome(Outcome outcome, std::size_t action_tokens);       // once a trajectory, when it is known
-  void stages(const StageSeconds& seconds);                       // once a trajectory
-  void reward(double reward);                                     // histogram and mean of the last 128
-  void gate_decision(const char* decision, const char* reason);   // grant|wait|reject, and why
+  void reward_lag(std::uint64_t scored_by);  // a trained trajectory's spec version; the lag is to the one in force
+  void outcome(Outcome outcome, std::size_t action_tokens);      // once a trajectory, when it is known
+  void stages(const StageSeconds& seconds);                      // once a trajectory
+  void reward(double reward);                                    // histogram and mean of the last 128
+  void gate_decision(const char* decision, const char* reason);  // grant|wait|reject, and why
   void gate(int capacity, int running, int queued, int queue_capacity);
   void value_step(double seconds, double gradient_norm, double learning_rate);
   void policy_step(const StepReport& report, double learning_rate, double update_seconds, double masked_low_tokens,

@@ -20,7 +20,7 @@ class ActorFixture {
 
   // Ends all actors. A world whose members they use calls it in its own destructor, before those are gone.
   void stop() {
-    for (const caf::actor& actor : started) caf::anon_send_exit(actor, caf::exit_reason::kill);
+    for (const caf::actor& actor : started) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     started.clear();
     run();
   }

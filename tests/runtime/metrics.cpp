@@ -38,7 +38,7 @@ void use_all(Metrics& metrics, int round) {
   metrics.lifetime_trained(static_cast<std::uint64_t>(round));
   metrics.tokens_generated(10, 20);
   metrics.judged({3, 1, 2}, 24, true);
-  metrics.reward_lag(0);
+  metrics.reward_lag(1);
   metrics.outcome(Outcome::trained, 24);
   metrics.stages({1, 1, 1, 1, 1, 1});
   metrics.reward(0.5);
