@@ -10,13 +10,22 @@ namespace {
 
 using Self = SessionHostActor::stateful_pointer<SessionHostState>;
 
+// No session outlives its host.
+void end(Self self, const caf::error& reason) {
+  for (const auto& [address, id] : self->state.live) self->send_exit(caf::actor_cast<caf::actor>(address), reason);
+  self->quit(reason);
+}
+
 void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup) {
-  self->request(setup->gatekeeper, caf::infinite, permit_atom_v).then([self, setup](TrajectoryId id) {
-    const SessionActor started = self->spawn<caf::monitored>(session, setup, id);
-    self->state.live.emplace(started.address(), id);
-    self->send(started, start_atom_v);
-    ask_for_permit(self, setup);
-  });
+  self->request(setup->gatekeeper, caf::infinite, permit_atom_v)
+      .then(
+          [self, setup](TrajectoryId id) {
+            const SessionActor started = self->spawn<caf::monitored>(session, setup, id);
+            self->state.live.emplace(started.address(), id);
+            self->send(started, start_atom_v);
+            ask_for_permit(self, setup);
+          },
+          [self](const caf::error& gone) { end(self, gone); });
 }
 
 }  // namespace
@@ -40,12 +49,7 @@ SessionHostActor::behavior_type session_host(Self self, std::shared_ptr<const Se
     lost.reason = "session died";
     self->send(setup->gatekeeper, submit_atom_v, std::move(lost));
   });
-  self->set_exit_handler([self](caf::exit_msg& exit) {
-    for (const auto& [address, id] : self->state.live) {
-      self->send_exit(caf::actor_cast<caf::actor>(address), exit.reason);
-    }
-    self->quit(std::move(exit.reason));
-  });
+  self->set_exit_handler([self](const caf::exit_msg& exit) { end(self, exit.reason); });
   return {[self, setup](start_atom) { ask_for_permit(self, setup); }};
 }
 

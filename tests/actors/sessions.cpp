@@ -94,7 +94,7 @@ struct World : ActorFixture {
   // Failing sessions are followed by new ones for ever: look at the first so many messages.
   void run_some() {
     self->send(host, start_atom_v);
-    for (int i = 0; i < 400 && scheduler.has_job(); ++i) scheduler.run_once();
+    for (int i = 0; i < 250 && scheduler.has_job(); ++i) scheduler.run_once();
   }
 };
 
