@@ -1,7 +1,6 @@
 #include "actors/gatekeeper.hpp"
 
 #include <chrono>
-#include <cmath>
 
 #include "actors/exceptions.hpp"
 

@@ -1,7 +1,5 @@
 #include "actors/session.hpp"
 
-#include <cmath>
-
 #include "actors/exceptions.hpp"
 #include "runtime/log.hpp"
 

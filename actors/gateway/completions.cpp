@@ -1,7 +1,7 @@
 // The OpenAI API, as far as it goes today: models and chat completions. Served turns are sampled by the same generator
 // as training turns and are not trained.
+#include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "actors/gateway/gateway.hpp"
 #include "models/text/chat.hpp"
