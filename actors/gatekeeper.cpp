@@ -31,7 +31,7 @@ void GatekeeperState::serve() {
     waiting_learners.front().promise.deliver(std::move(taken));
     waiting_learners.pop_front();
   }
-  while (!waiting_sessions.empty() && gate->gate().capacity() > 0) {
+  while (!waiting_sessions.empty() && gate->may_start()) {
     waiting_sessions.front().deliver(gate->acquire());
     waiting_sessions.pop_front();
   }
@@ -74,11 +74,11 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
       },
       [self](status_atom) {
         const Gatekeeper& gate = *self->state.gate;
-        return GateStatus{gate.ledger().counts(), gate.gate().capacity(), gate.gate().running(),
-                          gate.learner_version()};
+        return GateStatus{gate.ledger().counts(), gate.capacity(), gate.running(), gate.learner_version()};
       },
       [self](list_atom, const TrajectoryQuery& query) { return rows_for(self->state.gate->ledger(), query); },
       [self](expire_atom) {
+        self->state.gate->expire_groups(seconds_now());
         self->state.serve();
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
       },

@@ -20,7 +20,7 @@ void accumulate(PolicyLearnerState& state, const LearnerSetup& setup, ValuedPack
     advantages.push_back(std::move(valued.advantages));
     state.batch_tokens += valued.trajectory->sequence.tokens.size();
   }
-  if (!sequences.empty()) state.learner->accumulate(sequences, advantages);
+  if (!sequences.empty()) state.mini_batches->add(sequences, advantages);
   for (ValuedTrajectory& valued : pack.trajectories) {
     StageSeconds seconds = valued.trajectory->seconds;
     seconds.queue = valued.queue_seconds;
@@ -58,8 +58,8 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
                                                  GeneratorActor generator, ObserverActor observer) {
   die_of_exceptions(self, PolicyLearnerState::name);
   use_threads(setup.threads);
-  self->state.learner =
-      std::make_unique<PolicyLearner>(*setup.model, setup.settings.policy, setup.settings.recipe.trust_region);
+  self->state.learner = std::make_unique<PolicyLearner>(*setup.model, setup.settings.policy, setup.settings.recipe);
+  self->state.mini_batches.emplace(*self->state.learner, setup.settings.recipe, setup.settings.pack);
   self->state.version = version_of(*setup.model->weights);
   return {[=](learn_atom, ValuedPack& pack) {
     auto& state = self->state;
@@ -68,7 +68,7 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
 
     const BusyTimer busy(setup.activity->policy_busy_ns);
     StepReport report = report_of(state.batch, state.version);
-    const PolicyStep step = state.learner->step(state.version + 1);
+    const PolicyStep step = state.mini_batches->step(state.version + 1);
     setup.activity->learner_token_passes += state.batch_tokens;
     state.batch.clear();
     state.batch_tokens = 0;
@@ -92,6 +92,9 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
     report.effective_sample_size = sums.effective_sample_size_ratio();
     report.entropy = sums.entropy / tokens;
     report.kl = sums.kl / tokens;
+    report.ratio_low = sums.ratios.quantile(0.01);
+    report.ratio_median = sums.ratios.quantile(0.5);
+    report.ratio_high = sums.ratios.quantile(0.99);
     report.policy_gradient_norm = step.gradient_norm;
     setup.metrics->policy_version(state.version);
     setup.metrics->policy_step(report, setup.settings.policy.lr, busy.seconds(), sums.masked_low, sums.masked_high);

@@ -122,7 +122,9 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
             std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(settings.environment.deadline_s)),
             expire_atom_v);
         state.environment = state.setup->make_environment();
-        const expected<Task> task = state.environment->reset(settings.seed + state.id);
+        // Members of a group get the same task. They sample with seeds of their own.
+        const expected<Task> task =
+            state.environment->reset(settings.seed + group_of(state.id, settings.recipe.grouping.size));
         state.seconds.environment += state.lap();
         if (!task) return fail_environment(self, task.error());
         state.episode->begin(*task);

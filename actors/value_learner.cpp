@@ -1,6 +1,7 @@
 #include "actors/value_learner.hpp"
 
 #include <chrono>
+#include <cmath>
 
 #include "actors/exceptions.hpp"
 
@@ -35,6 +36,13 @@ ValuedPack value(ValueLearnerState& state, const LearnerSetup& setup, const Take
     state.batch_tokens += trajectory->sequence.tokens.size();
   }
   if (sequences.empty()) return pack;
+  if (state.baseline) {
+    for (ValuedTrajectory& valued : pack.trajectories) {
+      const Trajectory& t = *valued.trajectory;
+      valued.advantages = state.baseline->advantages(t.sequence, t.shaped_reward, t.group_rewards);
+    }
+    return pack;
+  }
   std::vector<Valuation> valuations = state.learner->arrive(sequences);
   for (std::size_t i = 0; i < valuations.size(); ++i) {
     pack.trajectories[i].advantages = std::move(valuations[i].advantages);
@@ -44,6 +52,10 @@ ValuedPack value(ValueLearnerState& state, const LearnerSetup& setup, const Take
 }
 
 ValueReport update(ValueLearnerState& state, const LearnerSetup& setup) {
+  if (state.baseline) {
+    state.baseline->step();
+    return {.explained_variance = std::nan(""), .policy_steps = true};
+  }
   const BusyTimer busy(setup.activity->value_busy_ns);
   const ValueStep step = state.learner->step();
   setup.activity->learner_token_passes +=
@@ -51,6 +63,7 @@ ValueReport update(ValueLearnerState& state, const LearnerSetup& setup) {
   state.batch_tokens = 0;
   if (step.skipped) setup.metrics->step_skipped("value");
   setup.metrics->value_step(busy.seconds(), step.gradient_norm, setup.settings.value.lr);
+  setup.metrics->value_loss(step.loss);
   setup.metrics->explained_variance(step.explained_variance);
   setup.metrics->value_version(++state.version);
   return {step.loss, step.gradient_norm, step.explained_variance, busy.seconds(), true};
@@ -84,9 +97,13 @@ ValueLearnerActor::behavior_type value_learner(Self self, LearnerSetup setup, Ga
                                                PolicyLearnerActor policy, ObserverActor observer) {
   die_of_exceptions(self, ValueLearnerState::name);
   use_threads(setup.threads);
-  self->state.learner =
-      std::make_unique<ValueLearner>(*setup.model, setup.settings.value, setup.settings.recipe.baseline);
-  self->state.warmup_left = setup.settings.value.warmup_steps;
+  const Baseline& baseline = setup.settings.recipe.baseline;
+  if (baseline.kind == "value") {
+    self->state.learner = std::make_unique<ValueLearner>(*setup.model, setup.settings.value, baseline);
+    self->state.warmup_left = setup.settings.value.warmup_steps;
+  } else {
+    self->state.baseline = std::make_unique<RewardBaseline>(baseline);
+  }
   const auto shared_setup = std::make_shared<const LearnerSetup>(std::move(setup));
   const auto peers = std::make_shared<const Peers>(Peers{gatekeeper, policy, observer});
   return {[=](start_atom) { pull(self, shared_setup, peers); }};

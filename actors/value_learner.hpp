@@ -1,9 +1,11 @@
 #pragma once
-// The actor around models/value_learner.hpp. It pulls trajectories from the gatekeeper with credits, sends each on with
-// its advantages at once, and updates the critic when the batch is complete.
+// Says what a trajectory is compared with. It pulls trajectories from the gatekeeper with credits and sends each on
+// with its advantages at once. With a value model (models/value_learner.hpp) it updates that when the batch is
+// complete; other baselines (models/reward_baseline.hpp) have nothing to learn.
 #include <memory>
 
 #include "actors/protocol/interfaces.hpp"
+#include "models/reward_baseline.hpp"
 #include "models/value_learner.hpp"
 #include "runtime/activity.hpp"
 
@@ -18,9 +20,10 @@ struct LearnerSetup {
 };
 
 struct ValueLearnerState {
-  std::unique_ptr<ValueLearner> learner;
-  int warmup_left = 0;        // batches that train the critic only
-  std::uint64_t version = 0;  // batches it has learned from
+  std::unique_ptr<ValueLearner> learner;     // where the recipe's baseline is a value model,
+  std::unique_ptr<RewardBaseline> baseline;  // and where it is not
+  int warmup_left = 0;                       // batches that train the critic only
+  std::uint64_t version = 0;                 // batches it has learned from
   std::uint64_t batch_tokens = 0;
   static const char* name;
 };

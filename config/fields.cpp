@@ -10,9 +10,9 @@ Allowed one_of(std::vector<std::string> words) {
 }
 Allowed any() { return {}; }
 
-constexpr double most = 1e6;           // trajectories, sessions, steps
+constexpr double most = 1e6;  // trajectories, sessions, steps
 constexpr double most_tokens = 1e7;
-constexpr double most_seconds = 1e7;   // about four months
+constexpr double most_seconds = 1e7;  // about four months
 const std::vector<std::string> dtypes = {"auto", "float32", "bfloat16"};
 
 }  // namespace
@@ -33,12 +33,40 @@ std::vector<Field> fields_of(Settings& s) {
        "from a step's first trajectory until min_batch suffices"},
       {"max_lag", &s.max_lag, from_to(0, 1000), "versions",
        "a trained token's policy may be so far behind the learner"},
-      {"pack", &s.pack, from_to(1, 1024), "trajectories",
-       "go through a learner in one forward pass, if so many wait"},
-      {"pacing", &s.pacing, one_of({"async"}), "",
-       "async: generation never waits for a step, only for capacity"},
+      {"pack", &s.pack, from_to(1, 1024), "trajectories", "go through a learner in one forward pass, if so many wait"},
+      {"pacing", &s.pacing, one_of({"async", "sync", "lockstep"}), "",
+       "async: generation waits for capacity only; sync: for the step that takes what it made; lockstep: a batch is "
+       "generated while the one before is trained; not given: the recipe's"},
       {"seed", &s.seed, any(), "", "of everything drawn at random"},
       {"threads", &s.threads, from_to(0, 4096), "cores", "for arithmetic; 0 = all"},
+
+      {"grouping.size", &s.recipe.grouping.size, from_to(1, 1024), "rollouts",
+       "of one task; batch counts whole groups; not given, like all of grouping, baseline, trust_region and loss: the "
+       "recipe's"},
+      {"grouping.drop_equal", &s.recipe.grouping.drop_equal, any(), "",
+       "a group whose members all got the same reward is dropped and replaced"},
+      {"grouping.max_wait_s", &s.recipe.grouping.max_wait_s, above_to(0, most_seconds), "seconds",
+       "from a group's permits until it closes with the members it has"},
+      {"grouping.overlong_share", &s.recipe.grouping.overlong_share, from_to(0, 1), "",
+       "share of the length limit over which a penalty grows from 0 to 1, 0 = none"},
+      {"baseline.kind", &s.recipe.baseline.kind, one_of({"value", "group", "running_mean"}), "",
+       "what a reward is compared with: the value model, its group, or the mean of the last rewards"},
+      {"baseline.gamma", &s.recipe.baseline.gamma, from_to(0, 1), "", "discount an action token"},
+      {"baseline.lambda_policy_alpha", &s.recipe.baseline.lambda_policy_alpha, above_to(0, 1e12), "",
+       "lambda of the advantages = 1 - 1 / (this * action tokens of the trajectory), clamped to [0, 1]"},
+      {"baseline.lambda_value", &s.recipe.baseline.lambda_value, from_to(0, 1), "", "lambda of the value targets"},
+      {"baseline.window", &s.recipe.baseline.window, from_to(1, most), "rewards", "in the running mean"},
+      {"trust_region.low", &s.recipe.trust_region.low, from_to(0, 1), "",
+       "a token's or, with gspo, a sequence's ratio may be as low as 1 - this"},
+      {"trust_region.high", &s.recipe.trust_region.high, from_to(0, 1e12), "", "... and as high as 1 + this"},
+      {"loss.mean_over", &s.recipe.loss.mean_over, one_of({"tokens", "sequence"}), "",
+       "tokens of the batch, or tokens of each sequence and then sequences"},
+      {"loss.mini_batches", &s.recipe.loss.mini_batches, from_to(1, 1024), "updates",
+       "optimizer steps a policy step, each on its own part of the batch"},
+      {"loss.nll_weight", &s.recipe.loss.nll_weight, from_to(0, 1e6), "",
+       "of the negative log-likelihood of rewarded trajectories; vapo only"},
+      {"loss.kl_weight", &s.recipe.loss.kl_weight, from_to(0, 1e6), "", "of the KL to the policy at the start"},
+      {"loss.entropy_weight", &s.recipe.loss.entropy_weight, from_to(0, 1e6), "", "of the entropy bonus"},
 
       {"model.path", &s.model.path, any(), "", "a GGUF file; empty = the random model below"},
       {"model.max_context", &s.model.max_context, from_to(2, most_tokens), "tokens",
@@ -90,10 +118,11 @@ std::vector<Field> fields_of(Settings& s) {
       {"value.max_gradient_norm", &s.value.max_gradient_norm, above_to(0, 1e9), "",
        "a longer gradient is scaled down to it"},
       {"value.updates_per_step", &s.value.updates_per_step, from_to(1, 100), "updates",
-       "optimizer steps of the critic a policy step (K)"},
-      {"value.freeze", &s.value.freeze, one_of({"attention", "none"}), "", "part of the critic that is not trained"},
+       "optimizer steps of the critic a policy step (K); not given: the recipe's"},
+      {"value.freeze", &s.value.freeze, one_of({"none", "attention", "all_but_head"}), "",
+       "part of the critic that is not trained; not given: the recipe's"},
       {"value.warmup_steps", &s.value.warmup_steps, from_to(0, most), "steps",
-       "first batches that train the critic only"},
+       "first batches that train the critic only; not given: the recipe's"},
       {"value.dtype", &s.value.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
 
       {"http.address", &s.http.address, any(), "", "where the service listens"},

@@ -19,13 +19,13 @@ struct Allowed {
 
 struct Field {
   std::string key;  // "section.key"
-  std::variant<int*, std::uint64_t*, double*, std::string*, Recipe*> member;
+  std::variant<int*, std::uint64_t*, double*, bool*, std::string*, Recipe*> member;
   Allowed allowed;
   std::string unit;  // empty = none
   std::string meaning;
 };
 
-// The table, bound to one object; in the order of `config show`.
+// The table, bound to one object; in the order of `config show`. The recipe is the first one.
 std::vector<Field> fields_of(Settings& settings);
 
 std::vector<std::string> recipe_names();

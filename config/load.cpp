@@ -36,6 +36,7 @@ std::string wanted(const Field& field) {
     return allowed.above_min ? "a number above " + number(allowed.min) + " and at most " + number(allowed.max)
                              : "a number from " + number(allowed.min) + " to " + number(allowed.max);
   }
+  if (std::holds_alternative<bool*>(field.member)) return "true or false";
   if (allowed.words.empty()) return "a string";
   if (allowed.words.size() == 1) return quoted(allowed.words[0]) + ", the only one so far";
   std::string list;
@@ -62,6 +63,9 @@ bool assigned(const Field& field, const json& value) {
   } else if (auto* real = std::get_if<double*>(&field.member)) {
     if (!value.is_number() || !in_range(field.allowed, value.get<double>())) return false;
     **real = value.get<double>();
+  } else if (auto* flag = std::get_if<bool*>(&field.member)) {
+    if (!value.is_boolean()) return false;
+    **flag = value.get<bool>();
   } else {
     if (!value.is_string() || !in_words(field.allowed, value.get<std::string>())) return false;
     const auto text = value.get<std::string>();
@@ -121,8 +125,8 @@ expected<void> assign_text(const Fields& fields, const std::string& key, const s
                            const std::string& source) {
   const Field* field = find_field(fields, key);
   if (!field) return unknown_key(fields, key, source);
-  const bool wants_text = std::holds_alternative<std::string*>(field->member) ||
-                          std::holds_alternative<Recipe*>(field->member);
+  const bool wants_text =
+      std::holds_alternative<std::string*>(field->member) || std::holds_alternative<Recipe*>(field->member);
   json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded() || (wants_text && !value.is_string())) value = text;
   return assign(*field, value, source);
@@ -183,6 +187,19 @@ std::string conflict(const Settings& s) {
     return is("generation.max_tokens", s.generation.max_tokens) + ", but " +
            is("model.max_context", s.model.max_context) + ": expected room for a prompt, too";
   }
+  const Grouping& grouping = s.recipe.grouping;
+  if (s.sessions.limit < grouping.size) {
+    return is("sessions.limit", s.sessions.limit) + ", but " + is("grouping.size", grouping.size) +
+           ": expected room for a whole group, sessions.limit >= grouping.size";
+  }
+  if (s.batch % grouping.size != 0) {
+    return is("batch", s.batch) + ", but " + is("grouping.size", grouping.size) +
+           ": expected batch to be a multiple of grouping.size, a batch holds whole groups";
+  }
+  if (s.recipe.baseline.kind == "group" && grouping.size < 2) {
+    return is("grouping.size", grouping.size) +
+           ", but \"baseline.kind\" is \"group\": expected groups of at least 2, or another baseline";
+  }
   if (!is_loopback(s.http.address) && s.http.token_file.empty()) {
     return quoted("http.address") + " is " + quoted(s.http.address) +
            ", which others can reach: expected a file with a bearer token in \"http.token_file\" (or 127.0.0.1)";
@@ -190,20 +207,40 @@ std::string conflict(const Settings& s) {
   return "";
 }
 
+expected<void> assign_all(const Fields& fields, const json& document, const Overrides& overrides,
+                          const std::string& file) {
+  return assign_object(fields, document, "", file).and_then([&] { return assign_overrides(fields, overrides); });
+}
+
 }  // namespace
 
-expected<Settings> load_settings(const std::string& file, const Overrides& overrides) {
-  constexpr int not_given = 0;
-  Settings settings;
-  settings.preset = std::filesystem::path(file).stem().string();
-  settings.min_batch = not_given;
-  const Fields fields = fields_of(settings);
+void use_recipe(Settings& settings, const Recipe& recipe) {
+  settings.recipe = recipe;
+  settings.pacing = recipe.pacing;
+  settings.value.updates_per_step = recipe.critic.updates_per_step;
+  settings.value.freeze = recipe.critic.freeze;
+  settings.value.warmup_steps = recipe.critic.warmup_steps;
+}
 
+expected<Settings> load_settings(const std::string& file, const Overrides& overrides) {
   const auto document = read_json_file(file);
   if (!document) return tl::unexpected(document.error());
   if (!document->is_object()) return fail(file + ": is " + shown(*document) + ": expected an object with settings");
-  if (auto done = assign_object(fields, *document, "", file); !done) return tl::unexpected(done.error());
-  if (auto done = assign_overrides(fields, overrides); !done) return tl::unexpected(done.error());
+
+  // Twice: which recipe it is may be said last, but its numbers are defaults that all other values stand over.
+  Settings scratch;
+  if (auto done = assign_all(fields_of(scratch), *document, overrides, file); !done) {
+    return tl::unexpected(done.error());
+  }
+  constexpr int not_given = 0;
+  Settings settings;
+  use_recipe(settings, *std::find_if(recipes.begin(), recipes.end(),
+                                     [&](const Recipe& recipe) { return recipe.name == scratch.recipe.name; }));
+  settings.preset = std::filesystem::path(file).stem().string();
+  settings.min_batch = not_given;
+  Fields fields = fields_of(settings);
+  fields.front().member = &scratch.recipe;  // key "recipe": it has been read
+  if (auto done = assign_all(fields, *document, overrides, file); !done) return tl::unexpected(done.error());
 
   if (settings.min_batch == not_given) settings.min_batch = settings.batch;
   if (settings.state.directory.empty()) settings.state.directory = "state/" + settings.preset;

@@ -20,7 +20,7 @@ ordered_json value_of(const Field& field) {
   return std::visit(
       [](const auto* member) -> ordered_json {
         if constexpr (std::is_same_v<decltype(member), const Recipe*>) {
-          return std::string(member->name);
+          return member->name;
         } else {
           return *member;
         }
@@ -32,11 +32,11 @@ ordered_json schema_of(const Field& field) {
   const ordered_json value = value_of(field);
   const bool integer = value.is_number_integer();
   ordered_json schema;
-  schema["type"] = value.is_string() ? "string" : integer ? "integer" : "number";
+  schema["type"] = value.is_string() ? "string" : value.is_boolean() ? "boolean" : integer ? "integer" : "number";
   if (!field.allowed.words.empty()) schema["enum"] = field.allowed.words;
   if (std::holds_alternative<std::uint64_t*>(field.member)) {
     schema["minimum"] = 0;
-  } else if (!value.is_string()) {
+  } else if (value.is_number()) {
     const auto bound = [&](double number) {
       return integer ? ordered_json(static_cast<std::int64_t>(number)) : ordered_json(number);
     };

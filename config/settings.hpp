@@ -19,8 +19,8 @@ struct RandomModelSettings {
 };
 
 struct ModelSettings {
-  std::string path;          // a GGUF file; empty = the random model below
-  int max_context = 2048;    // tokens: prompt and answer of all turns together
+  std::string path;        // a GGUF file; empty = the random model below
+  int max_context = 2048;  // tokens: prompt and answer of all turns together
   RandomModelSettings random;
 };
 
@@ -33,7 +33,7 @@ struct EnvironmentSettings {
 };
 
 struct RewardSettings {
-  std::string spec = "chuunibyou";          // name of a file in reward.directory, without .json
+  std::string spec = "chuunibyou";  // name of a file in reward.directory, without .json
   std::string directory = "config/rewards";
 };
 
@@ -67,8 +67,9 @@ struct ValueSettings {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double max_gradient_norm = 1.0;
+  // Where these are not given, they are the recipe's.
   int updates_per_step = 2;          // K: optimizer steps of the critic a policy step
-  std::string freeze = "attention";  // attention | none
+  std::string freeze = "attention";  // none | attention | all_but_head
   int warmup_steps = 10;             // first batches that train the critic only
   std::string dtype = "auto";
 };
@@ -84,16 +85,19 @@ struct StateSettings {
 };
 
 struct Settings {
-  std::string preset;            // name of the config file, without folder and ending; not a key of the file
-  Recipe recipe;                 // key "recipe": its name
-  int batch = 128;               // trajectories a policy step
-  int min_batch = 128;           // ... at least, once max_wait_s is over
-  double max_wait_s = 600;       // seconds from a step's first trajectory until min_batch suffices
-  int max_lag = 4;               // versions a trained token's policy may be behind the learner
-  int pack = 4;                  // trajectories that go through a learner in one forward pass, if so many wait
-  std::string pacing = "async";  // async: generation never waits for a step, only for capacity
+  std::string preset;  // name of the config file, without folder and ending; not a key of the file
+  // Key "recipe" is its name; keys grouping.*, baseline.*, trust_region.* and loss.* overrule its numbers.
+  Recipe recipe;
+  int batch = 128;          // trajectories a policy step
+  int min_batch = 128;      // ... at least, once max_wait_s is over
+  double max_wait_s = 600;  // seconds from a step's first trajectory until min_batch suffices
+  int max_lag = 4;          // versions a trained token's policy may be behind the learner
+  int pack = 4;             // trajectories that go through a learner in one forward pass, if so many wait
+  // async: generation never waits for a step, only for capacity. sync: it waits for the step that takes what it made.
+  // lockstep: a batch is generated while the one before is trained, and both wait for each other.
+  std::string pacing = "async";
   std::uint64_t seed = 0;
-  int threads = 0;               // cores for arithmetic; 0 = all
+  int threads = 0;  // cores for arithmetic; 0 = all
   ModelSettings model;
   EnvironmentSettings environment;
   RewardSettings reward;

@@ -9,7 +9,7 @@
 
 #include "models/actions.hpp"
 #include "models/leaves.hpp"
-#include "models/objectives/dis.hpp"
+#include "models/objectives/objective.hpp"
 #include "models/optimizer.hpp"
 #include "models/token_logp.hpp"
 #include "models/transformer.hpp"
@@ -61,34 +61,91 @@ bool takes_part(const Sequence& sequence, const std::vector<float>& advantages) 
   return action_count(sequence) > 0;
 }
 
+// Sum of all rewards: what the trajectory was worth.
+double reward_of(const Sequence& sequence) {
+  double sum = 0;
+  for (const float reward : sequence.rewards) sum += reward;
+  return sum;
+}
+
 // What the loss needs to know of each action token, [tokens].
 struct Actions {
   at::Tensor rows;  // of the hidden states: where the token is predicted, the row of the token before it
-  at::Tensor tokens, temperature, behaviour, advantage;
+  at::Tensor tokens, temperature;
+  ActionTokens objective;  // all but the log-prob itself
 
   Actions slice(std::int64_t begin, std::int64_t end) const {
-    return {rows.slice(0, begin, end), tokens.slice(0, begin, end), temperature.slice(0, begin, end),
-            behaviour.slice(0, begin, end), advantage.slice(0, begin, end)};
+    const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, begin, end) : all; };
+    return {.rows = part(rows),
+            .tokens = part(tokens),
+            .temperature = part(temperature),
+            .objective = {.logp = {},
+                          .behaviour = part(objective.behaviour),
+                          .advantage = part(objective.advantage),
+                          .length = part(objective.length),
+                          .rewarded = part(objective.rewarded),
+                          .sequence_log_ratio = part(objective.sequence_log_ratio),
+                          .proximal = part(objective.proximal),
+                          .reference = part(objective.reference)}};
   }
 };
 
+Actions actions_of(const Pack& pack, std::span<const Sequence> sequences) {
+  Actions actions;
+  actions.rows = per_action<std::int64_t>(sequences, [&](auto i, auto t) { return pack.rows[i][t - 1]; });
+  actions.tokens = per_action<std::int64_t>(sequences, [&](auto i, auto t) { return sequences[i].tokens[t]; });
+  actions.temperature =
+      per_action<float>(sequences, [&](auto i, auto) { return static_cast<float>(sequences[i].temperature); });
+  return actions;
+}
+
 Actions actions_of(const Pack& pack, std::span<const Sequence> sequences,
                    std::span<const std::vector<float>> advantages) {
-  return {.rows = per_action<std::int64_t>(sequences, [&](auto i, auto t) { return pack.rows[i][t - 1]; }),
-          .tokens = per_action<std::int64_t>(sequences, [&](auto i, auto t) { return sequences[i].tokens[t]; }),
-          .temperature =
-              per_action<float>(sequences, [&](auto i, auto) { return static_cast<float>(sequences[i].temperature); }),
-          .behaviour = per_action<float>(sequences, [&](auto i, auto t) { return sequences[i].behaviour[t]; }),
-          .advantage = per_action<float>(sequences, [&](auto i, auto t) { return advantages[i][t]; })};
+  Actions actions = actions_of(pack, sequences);
+  std::vector<float> lengths, rewarded;
+  for (const Sequence& sequence : sequences) {
+    lengths.push_back(static_cast<float>(action_count(sequence)));
+    rewarded.push_back(reward_of(sequence) > 0 ? 1.0f : 0.0f);
+  }
+  actions.objective.behaviour = per_action<float>(sequences, [&](auto i, auto t) { return sequences[i].behaviour[t]; });
+  actions.objective.advantage = per_action<float>(sequences, [&](auto i, auto t) { return advantages[i][t]; });
+  actions.objective.length = per_action<float>(sequences, [&](auto i, auto) { return lengths[i]; });
+  actions.objective.rewarded = per_action<float>(sequences, [&](auto i, auto) { return rewarded[i]; });
+  return actions;
+}
+
+// Log-probs of the actions, [tokens], in pieces: no graph, and never all logits at once.
+at::Tensor logp_of(const Weights& weights, const at::Tensor& hidden, const Actions& actions) {
+  std::vector<at::Tensor> pieces;
+  for (std::int64_t begin = 0; begin < actions.rows.size(0); begin += rows_at_once) {
+    const Actions part = actions.slice(begin, begin + rows_at_once);
+    const at::Tensor logits = logits_of(weights, hidden.index_select(0, part.rows));
+    pieces.push_back(TokenLogp(logits, part.tokens, part.temperature).logp());
+  }
+  return at::cat(pieces);
+}
+
+// Each action's mean over its own trajectory.
+at::Tensor mean_of_sequence(const at::Tensor& numbers, std::span<const Sequence> sequences) {
+  std::vector<at::Tensor> means;
+  std::int64_t begin = 0;
+  for (const Sequence& sequence : sequences) {
+    const auto length = static_cast<std::int64_t>(action_count(sequence));
+    means.push_back(numbers.slice(0, begin, begin + length).mean().expand({length}));
+    begin += length;
+  }
+  return at::cat(means);
 }
 
 }  // namespace
 
 struct PolicyLearner::State {
-  State(const Model& model, const PolicySettings& policy_settings, const TrustRegion& trust_region)
+  State(const Model& model, const PolicySettings& policy_settings, const Recipe& policy_recipe)
       : settings(policy_settings),
-        region(trust_region),
+        recipe(policy_recipe),
+        objective(objective_of(recipe)),
         dtype(compute_dtype(policy_settings.dtype)),
+        reference(model.weights),
         current(model.weights),
         optimizer({.lr = settings.lr,
                    .beta1 = settings.beta1,
@@ -111,20 +168,31 @@ struct PolicyLearner::State {
   PolicySums backward_of_logits(const Actions& actions, const at::Tensor& hidden, const at::Tensor& hidden_gradient) {
     const at::Tensor inputs = hidden.index_select(0, actions.rows);
     TokenLogp distribution(logits_of(weights, inputs), actions.tokens, actions.temperature);
-    const at::Tensor logp = distribution.logp();
-    const PolicySums part = dis_sums(logp, actions.behaviour, actions.advantage, distribution.entropy(), region);
-
-    const at::Tensor logp_gradient = dis_gradient(logp, actions.behaviour, actions.advantage, region);
-    const at::Tensor logits_gradient = std::move(distribution).logits_gradient(logp_gradient);
+    ActionTokens tokens = actions.objective;
+    tokens.logp = distribution.logp();
+    // Of one update a batch the policy at its start is the policy as it is.
+    if (objective.needs_proximal && !tokens.proximal.defined()) tokens.proximal = tokens.logp;
+    TokenLoss loss = token_loss(tokens, recipe);
+    const at::Tensor shares = shares_of(tokens, recipe);
+    PolicySums part = policy_sums(tokens, loss, shares, distribution.entropy());
+    at::Tensor entropy_gradient;
+    if (recipe.loss.entropy_weight > 0) {
+      part.loss -= recipe.loss.entropy_weight * (shares * distribution.entropy()).sum().item<double>();
+      entropy_gradient = -recipe.loss.entropy_weight * shares;
+    }
+    const at::Tensor logits_gradient =
+        std::move(distribution).logits_gradient(shares * loss.gradient, entropy_gradient);
     head_gradient().addmm_(logits_gradient.t(), inputs.to(at::kFloat));
     hidden_gradient.index_add_(0, actions.rows, logits_gradient.to(dtype).mm(weights.head));
     return part;
   }
 
   const PolicySettings settings;
-  const TrustRegion region;
+  const Recipe recipe;
+  const Objective& objective;
   const at::ScalarType dtype;
-  SnapshotPtr current;  // the last published policy: the master weights
+  const SnapshotPtr reference;  // the policy at the start of the run
+  SnapshotPtr current;          // the last published policy: the master weights
   Leaves leaves;
   Weights weights;  // the leaves, as the transformer takes them
   AdamW optimizer;
@@ -134,6 +202,7 @@ struct PolicyLearner::State {
 
 PolicySums& PolicySums::operator+=(const PolicySums& other) {
   tokens += other.tokens;
+  shares += other.shares;
   loss += other.loss;
   masked_low += other.masked_low;
   masked_high += other.masked_high;
@@ -143,34 +212,50 @@ PolicySums& PolicySums::operator+=(const PolicySums& other) {
   kept_squared += other.kept_squared;
   kl += other.kl;
   entropy += other.entropy;
+  ratios += other.ratios;
   return *this;
 }
 
-PolicyLearner::PolicyLearner(const Model& model, const PolicySettings& settings, const TrustRegion& region)
-    : state_(std::make_unique<State>(model, settings, region)) {}
+PolicyLearner::PolicyLearner(const Model& model, const PolicySettings& settings, const Recipe& recipe)
+    : state_(std::make_unique<State>(model, settings, recipe)) {}
 
 PolicyLearner::~PolicyLearner() = default;
 
 PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
-                                     std::span<const std::vector<float>> advantages) {
+                                     std::span<const std::vector<float>> advantages,
+                                     std::span<const std::vector<float>> proximal) {
   State& s = *state_;
   std::vector<Sequence> taken;
-  std::vector<std::vector<float>> their_advantages;
+  std::vector<std::vector<float>> their_advantages, their_proximal;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     if (!takes_part(sequences[i], advantages[i])) continue;
     taken.push_back(sequences[i]);
     their_advantages.push_back(advantages[i]);
+    if (!proximal.empty()) their_proximal.push_back(proximal[i]);
   }
   if (taken.empty()) return {};
 
   const Pack pack = make_pack(taken, s.dtype);
-  const Actions actions = actions_of(pack, taken, their_advantages);
+  Actions actions = actions_of(pack, taken, their_advantages);
   at::Tensor hidden;
   {
     const at::AutoGradMode with_gradient(true);
     hidden = hidden_states(s.current->architecture, s.weights, pack);
   }
   const at::NoGradGuard no_gradient;
+  if (s.objective.needs_sequence_ratio) {
+    const at::Tensor logp = logp_of(s.weights, hidden, actions);
+    actions.objective.sequence_log_ratio = mean_of_sequence(logp - actions.objective.behaviour, taken);
+  }
+  if (s.objective.needs_proximal && !their_proximal.empty()) {
+    actions.objective.proximal = per_action<float>(taken, [&](auto i, auto t) { return their_proximal[i][t]; });
+  }
+  if (s.recipe.loss.kl_weight > 0) {
+    const Weights& reference = s.reference->weights;
+    const Pack in_float32 = make_pack(taken, at::kFloat);
+    actions.objective.reference =
+        logp_of(reference, hidden_states(s.reference->architecture, reference, in_float32), actions);
+  }
   const at::Tensor hidden_gradient = at::zeros_like(hidden);
   PolicySums sums;
   for (std::int64_t begin = 0; begin < actions.rows.size(0); begin += rows_at_once) {
@@ -182,6 +267,29 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
   return sums;
 }
 
+std::vector<std::vector<float>> PolicyLearner::log_probs(std::span<const Sequence> sequences) const {
+  const State& s = *state_;
+  const at::NoGradGuard no_gradient;
+  std::vector<std::vector<float>> result;
+  std::size_t actions_in_all = 0;
+  for (const Sequence& sequence : sequences) {
+    check_shape(sequence);
+    result.emplace_back(sequence.tokens.size(), 0.0f);
+    actions_in_all += action_count(sequence);
+  }
+  if (actions_in_all == 0) return result;
+  const Pack pack = make_pack(sequences, s.dtype);
+  const at::Tensor hidden = hidden_states(s.current->architecture, s.weights, pack);
+  const at::Tensor logp = logp_of(s.weights, hidden, actions_of(pack, sequences)).contiguous();
+  const auto* next = logp.const_data_ptr<float>();
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    for (std::size_t t = 0; t < sequences[i].mask.size(); ++t) {
+      if (sequences[i].mask[t]) result[i][t] = *next++;
+    }
+  }
+  return result;
+}
+
 PolicyStep PolicyLearner::step(Version next) {
   State& s = *state_;
   const at::NoGradGuard no_gradient;
@@ -191,13 +299,13 @@ PolicyStep PolicyLearner::step(Version next) {
     result.skipped = "no action tokens";
     return result;
   }
-  result.gradient_norm = global_norm(s.leaves.gradients()) / result.sums.tokens;
+  result.gradient_norm = global_norm(s.leaves.gradients()) / result.sums.shares;
   if (!std::isfinite(result.gradient_norm)) {
     s.leaves.drop_gradients();
     result.skipped = "non-finite gradient";
     return result;
   }
-  const double scale = clip_factor(result.gradient_norm, s.settings.max_gradient_norm) / result.sums.tokens;
+  const double scale = clip_factor(result.gradient_norm, s.settings.max_gradient_norm) / result.sums.shares;
   const auto published = std::make_shared<const Snapshot>(next, s.current->architecture, s.sets.take(*s.current));
   const std::vector<at::Tensor> masters = tensors_of(*published);
   s.optimizer.step(tensors_of(*s.current), s.leaves.gradients(), scale, masters);

@@ -1,12 +1,14 @@
 #pragma once
-// The policy's half of SAO: gradients are added up as trajectories arrive and divided once, at the step, by the batch's
-// action tokens. A step writes the next version's weights beside the old ones, which generators go on reading.
+// The policy under any recipe's loss: gradients are added up as trajectories arrive and divided once, at the step, by
+// the batch's action tokens (or trajectories, where the recipe averages over those). A step writes the next version's
+// weights beside the old ones, which generators go on reading.
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "config/settings.hpp"
 #include "models/model.hpp"
+#include "models/objectives/ratio_histogram.hpp"
 #include "models/sequence.hpp"
 
 namespace millrace {
@@ -14,13 +16,15 @@ namespace millrace {
 // Sums over action tokens, so that they can be added across passes and divided once. Named as in metrics.
 struct PolicySums {
   double tokens = 0;  // action tokens
+  double shares = 0;  // what loss and gradient are divided by: tokens, or trajectories
   double loss = 0;
-  double masked_low = 0;                // tokens with r <= 1 - low
-  double masked_high = 0;               // tokens with r >= 1 + high
+  double masked_low = 0;                // tokens that left the gradient for a ratio too low
+  double masked_high = 0;               // ... too high
   double ratio = 0, ratio_squared = 0;  // over all: effective sample size
   double kept = 0, kept_squared = 0;    // over what the band leaves
   double kl = 0;                        // r - 1 - log r: estimates KL(behaviour || policy), nats
   double entropy = 0;                   // nats
+  RatioHistogram ratios;                // of r = exp(logp - behaviour)
   PolicySums& operator+=(const PolicySums& other);
   double effective_sample_size_ratio() const {
     return ratio_squared > 0 ? ratio * ratio / (tokens * ratio_squared) : 0;
@@ -36,13 +40,19 @@ struct PolicyStep {
 
 class PolicyLearner {
  public:
-  PolicyLearner(const Model& model, const PolicySettings& settings, const TrustRegion& region);
+  PolicyLearner(const Model& model, const PolicySettings& settings, const Recipe& recipe);
   ~PolicyLearner();
 
   // Forward and backward of all given trajectories in one packed pass. advantages[i] has one entry a token of
   // sequences[i], read where its mask is 1. Sequences without action tokens change nothing; nor do those with a
   // non-finite behaviour or advantage at an action: they are left out, so that they cannot spoil the others' gradient.
-  PolicySums accumulate(std::span<const Sequence> sequences, std::span<const std::vector<float>> advantages);
+  // proximal[i]: log-probs under the policy at the start of the batch, for recipes that need them; a missing one is the
+  // policy as it is.
+  PolicySums accumulate(std::span<const Sequence> sequences, std::span<const std::vector<float>> advantages,
+                        std::span<const std::vector<float>> proximal = {});
+
+  // Log-probs of the action tokens under the policy as it is, [tokens] of each sequence, 0 where mask is 0.
+  std::vector<std::vector<float>> log_probs(std::span<const Sequence> sequences) const;
 
   // Divides, clips, updates, and starts the next batch. The new snapshot carries `next` as its version.
   PolicyStep step(Version next);

@@ -16,11 +16,19 @@ TokenLogp::TokenLogp(at::Tensor logits, at::Tensor tokens, at::Tensor temperatur
 }
 
 // d logp[token] / d logits = (onehot(token) - softmax) / temperature
-at::Tensor TokenLogp::logits_gradient(const at::Tensor& logp_gradient) && {
+// d entropy / d logits = -softmax (log softmax + entropy) / temperature
+at::Tensor TokenLogp::logits_gradient(const at::Tensor& logp_gradient, const at::Tensor& entropy_gradient) && {
   const at::NoGradGuard no_gradient;
   const at::Tensor scaled = (logp_gradient / temperature_).unsqueeze(1);
+  at::Tensor of_entropy;
+  if (entropy_gradient.defined()) {
+    constexpr double smallest = 1e-30;  // p log p is 0 where p is
+    of_entropy = probabilities_.clamp_min(smallest).log_().add_(entropy_.unsqueeze(1)).mul_(probabilities_);
+    of_entropy.mul_(-(entropy_gradient / temperature_).unsqueeze(1));
+  }
   probabilities_.mul_(-scaled);
-  return std::move(probabilities_).scatter_add_(1, tokens_.unsqueeze(1), scaled);
+  at::Tensor gradient = std::move(probabilities_).scatter_add_(1, tokens_.unsqueeze(1), scaled);
+  return of_entropy.defined() ? gradient.add_(of_entropy) : gradient;
 }
 
 }  // namespace millrace

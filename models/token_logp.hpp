@@ -13,8 +13,9 @@ class TokenLogp {
   const at::Tensor& logp() const { return logp_; }        // [rows], of the tokens
   const at::Tensor& entropy() const { return entropy_; }  // [rows], of the whole distribution, nats
 
-  // d loss / d logits [rows, vocab] from d loss / d logp [rows]. Uses the distribution up: call it once, as the last.
-  at::Tensor logits_gradient(const at::Tensor& logp_gradient) &&;
+  // d loss / d logits [rows, vocab] from d loss / d logp [rows] and, where it is defined, d loss / d entropy [rows].
+  // Uses the distribution up: call it once, as the last.
+  at::Tensor logits_gradient(const at::Tensor& logp_gradient, const at::Tensor& entropy_gradient = {}) &&;
 
  private:
   at::Tensor probabilities_;  // [rows, vocab]

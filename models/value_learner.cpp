@@ -25,7 +25,10 @@ constexpr std::size_t explained_trajectories = 128;
 // Frozen attention means q, k, v, o and the embedding; MLPs, all norms and the value head train (SAO, section 3).
 bool is_frozen(const std::string& name, const std::string& freeze) {
   if (freeze == "none") return false;
-  if (freeze != "attention") throw std::invalid_argument("value.freeze \"" + freeze + "\": use attention or none");
+  if (freeze == "all_but_head") return true;
+  if (freeze != "attention") {
+    throw std::invalid_argument("value.freeze \"" + freeze + "\": use none, attention or all_but_head");
+  }
   return name.find(".self_attn.") != std::string::npos || name == "model.embed_tokens.weight";
 }
 

@@ -10,75 +10,138 @@
 
 namespace millrace {
 
+namespace {
+
+// Action tokens a trajectory can have at most.
+std::size_t token_limit(const Settings& settings) {
+  const std::int64_t in_turns = std::int64_t{settings.environment.max_turns} * settings.generation.max_tokens;
+  const std::int64_t in_all = std::min(settings.environment.max_tokens, settings.model.max_context);
+  return static_cast<std::size_t>(std::min(in_turns, in_all));
+}
+
+}  // namespace
+
 Gatekeeper::Gatekeeper(const Settings& settings, Version learner, Ledger ledger, Metrics& metrics)
     : settings_(settings),
+      batch_(settings.batch / settings.recipe.grouping.size),
+      min_batch_((settings.min_batch + settings.recipe.grouping.size - 1) / settings.recipe.grouping.size),
       learner_(learner),
       ledger_(std::move(ledger)),
       metrics_(metrics),
-      gate_(settings.sessions.limit, settings.max_lag, settings.batch) {
+      pacing_(settings.pacing, settings.max_lag, batch_),
+      gate_(settings.sessions.limit / settings.recipe.grouping.size, pacing_.max_ahead(), batch_),
+      groups_(settings.recipe.grouping, settings.recipe.baseline.kind, token_limit(settings)) {
   show();
 }
 
+int Gatekeeper::capacity() const {
+  const int size = settings_.recipe.grouping.size;
+  const int of_opened = static_cast<int>(after_group_ - next_member_);
+  if (!pacing_.may_start(gate_.running())) return of_opened;
+  // Sessions may outlive their group when that has waited too long: they count, too.
+  const int fitting = (settings_.sessions.limit - running_ - of_opened) / size;
+  return std::max(0, std::min(gate_.capacity(), fitting)) * size + of_opened;
+}
+
+bool Gatekeeper::may_start() const { return capacity() > 0; }
+
 TrajectoryId Gatekeeper::acquire() {
-  if (!gate_.acquire()) {
-    const bool full = gate_.running() >= settings_.sessions.limit;
+  if (!may_start()) {
+    const bool full = running_ + settings_.recipe.grouping.size > settings_.sessions.limit;
     metrics_.gate_decision("wait", full ? "sessions" : "staleness");
     return 0;
   }
+  if (next_member_ == after_group_) {
+    pacing_.started(gate_.running());
+    gate_.acquire();
+    const int size = settings_.recipe.grouping.size;
+    do next_member_ = ledger_.next_id();
+    while ((next_member_ - 1) % static_cast<TrajectoryId>(size) != 0);
+    for (int others = 1; others < size; ++others) ledger_.next_id();
+    after_group_ = next_member_ + static_cast<TrajectoryId>(size);
+    groups_.open(group_of(next_member_, size));
+  }
   metrics_.gate_decision("grant", "capacity");
+  ++running_;
+  const TrajectoryId id = next_member_++;
   show();
-  return ledger_.next_id();
+  return id;
 }
 
 void Gatekeeper::submit(Trajectory trajectory, Outcome outcome, const std::string& reason) {
+  const TrajectoryId group = group_of(trajectory.id, settings_.recipe.grouping.size);
+  const bool left_behind = outcome == Outcome::queued && !groups_.is_open(group);
+  if (left_behind) outcome = Outcome::expired;
   const auto started = std::chrono::steady_clock::now();
-  const expected<void> durable = ledger_.accept(trajectory, outcome, reason);
+  const expected<void> durable =
+      ledger_.accept(trajectory, outcome, left_behind ? "its group has closed without it" : reason);
   metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(), 1);
+  --running_;
+  std::optional<Trajectory> member;
   if (!durable) {
     // Not durable is not accepted: it is as if the session had never been, and the service goes on.
     log_error("gatekeeper", durable.error().message);
     metrics_.outcome(Outcome::aborted, trajectory.action_tokens());
-    gate_.release();
   } else if (outcome == Outcome::queued) {
     metrics_.reward(trajectory.score.total);
-    gate_.accept();
-    queue_.push_back(std::make_shared<const Trajectory>(std::move(trajectory)));
+    member = std::move(trajectory);
   } else {
     metrics_.outcome(outcome, trajectory.action_tokens());
-    gate_.release();
+  }
+  if (auto closed = groups_.arrive(group, std::move(member))) close_group(std::move(*closed));
+  show();
+}
+
+void Gatekeeper::expire_groups(double now) {
+  for (ClosedGroup& group : groups_.expire(now)) {
+    log_warning("gatekeeper", "a group waited too long and goes on with the " + std::to_string(group.members.size()) +
+                                  " members it has");
+    close_group(std::move(group));
   }
   show();
+}
+
+void Gatekeeper::close_group(ClosedGroup group) {
+  if (!group.dropped.empty()) settle(group.members, Outcome::group_dropped, group.dropped);
+  if (group.members.empty() || !group.dropped.empty()) return gate_.release();
+  gate_.accept();
+  queue_.push_back(std::move(group.members));
+}
+
+// The queue's first group comes into the open step with those of its members that are fresh enough.
+void Gatekeeper::judge_next_group(double now) {
+  std::vector<TrajectoryPtr> stale;
+  const std::size_t before = step_.size();
+  for (TrajectoryPtr& member : queue_.front()) {
+    const bool fresh = lag_of(learner_, member->oldest_version(), member->newest_version()).total <=
+                       static_cast<Version>(settings_.max_lag);
+    judge(*member, fresh);
+    if (fresh) {
+      step_.push_back(member);
+      fresh_.push_back(std::move(member));
+    } else {
+      stale.push_back(std::move(member));
+      metrics_.gate_decision("reject", "stale");
+    }
+  }
+  queue_.pop_front();
+  if (!stale.empty()) settle(stale, Outcome::stale, "lag above max_lag");
+  if (step_.size() == before) return gate_.leave(1);
+  if (step_groups_++ == 0) step_started_ = now;
 }
 
 Taken Gatekeeper::take(int max, double now) {
   Taken taken;
   if (step_complete_) return taken;
-  std::vector<TrajectoryId> stale;
-  while (!queue_.empty() && std::ssize(taken.trajectories) < max && std::ssize(step_) < settings_.batch) {
-    TrajectoryPtr next = std::move(queue_.front());
-    queue_.pop_front();
-    const bool fresh =
-        lag_of(learner_, next->oldest_version(), next->newest_version()).total <= static_cast<Version>(gate_.max_lag());
-    judge(*next, fresh);
-    if (fresh) {
-      if (step_.empty()) step_started_ = now;
-      step_.push_back(next);
-      taken.trajectories.push_back(std::move(next));
-    } else {
-      stale.push_back(next->id);
-      metrics_.outcome(Outcome::stale, next->action_tokens());
-      metrics_.gate_decision("reject", "stale");
-    }
+  while (std::ssize(taken.trajectories) < max) {
+    while (fresh_.empty() && !queue_.empty() && step_groups_ < batch_) judge_next_group(now);
+    if (fresh_.empty()) break;
+    taken.trajectories.push_back(std::move(fresh_.front()));
+    fresh_.pop_front();
   }
-  if (!stale.empty()) {
-    gate_.leave(static_cast<int>(stale.size()));
-    if (auto written = ledger_.settle(stale, Outcome::stale, "lag above max_lag", learner_); !written) {
-      log_error("gatekeeper", written.error().message);
-    }
-    show();
-  }
-  step_complete_ = std::ssize(step_) >= settings_.batch ||
-                   (std::ssize(step_) >= settings_.min_batch && queue_.empty() && now >= step_deadline());
+  show();
+  step_complete_ = fresh_.empty() &&
+                   (step_groups_ >= batch_ || (step_groups_ >= min_batch_ && queue_.empty() && now >= step_deadline()));
   taken.last = step_complete_;
   return taken;
 }
@@ -90,11 +153,11 @@ double Gatekeeper::step_deadline() const {
 void Gatekeeper::published(Version version) {
   for (const TrajectoryPtr& trajectory : step_) metrics_.reward_lag(trajectory->score.spec_version);
   learner_ = version;
-  settle_step(Outcome::trained, "", version);
+  settle_step(Outcome::trained, "");
   metrics_.lifetime_trained(ledger_.counts().trained);
 }
 
-void Gatekeeper::skipped(const std::string& reason) { settle_step(Outcome::skipped, reason, learner_); }
+void Gatekeeper::skipped(const std::string& reason) { settle_step(Outcome::skipped, reason); }
 
 void Gatekeeper::close() {
   if (auto closed = ledger_.close_abandoned("the service ended before it was trained"); !closed) {
@@ -102,19 +165,25 @@ void Gatekeeper::close() {
   }
 }
 
-void Gatekeeper::settle_step(Outcome outcome, const std::string& reason, Version version) {
+// Trajectories that leave before they are trained.
+void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason) {
   std::vector<TrajectoryId> ids;
-  for (const TrajectoryPtr& trajectory : step_) {
+  for (const TrajectoryPtr& trajectory : trajectories) {
     ids.push_back(trajectory->id);
     metrics_.outcome(outcome, trajectory->action_tokens());
   }
   const auto started = std::chrono::steady_clock::now();
-  if (auto written = ledger_.settle(ids, outcome, reason, version); !written) {
+  if (auto written = ledger_.settle(ids, outcome, reason, learner_); !written) {
     log_error("gatekeeper", written.error().message);
   }
   metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(), ids.size());
-  gate_.leave(static_cast<int>(step_.size()));
+}
+
+void Gatekeeper::settle_step(Outcome outcome, const std::string& reason) {
+  settle(step_, outcome, reason);
+  gate_.leave(step_groups_);
   step_.clear();
+  step_groups_ = 0;
   step_complete_ = false;
   show();
 }
@@ -129,7 +198,8 @@ void Gatekeeper::judge(const Trajectory& trajectory, bool trained) {
 }
 
 void Gatekeeper::show() {
-  metrics_.gate(gate_.capacity(), gate_.running(), gate_.queued(), (settings_.max_lag + 1) * settings_.batch);
+  const int size = settings_.recipe.grouping.size;
+  metrics_.gate(capacity(), running_, gate_.queued() * size, (settings_.max_lag + 1) * settings_.batch);
 }
 
 }  // namespace millrace

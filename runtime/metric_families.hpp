@@ -36,8 +36,9 @@ inline std::vector<LabelValues> singles(const LabelValues& values) {
 // Every way a trajectory can end.
 inline std::vector<LabelValues> outcomes() {
   LabelValues names;
-  for (const Outcome outcome : {Outcome::trained, Outcome::stale, Outcome::expired, Outcome::env_failed,
-                                Outcome::score_failed, Outcome::invalid, Outcome::skipped, Outcome::aborted}) {
+  for (const Outcome outcome :
+       {Outcome::trained, Outcome::stale, Outcome::expired, Outcome::env_failed, Outcome::score_failed,
+        Outcome::invalid, Outcome::group_dropped, Outcome::skipped, Outcome::aborted}) {
     names.push_back(name_of(outcome));
   }
   return singles(names);
@@ -125,6 +126,10 @@ struct MetricFamilies {
                                     "Share of the returns' variance the value model explains; NaN where undefined.");
   Gauge& entropy = gauge("entropy_nats", "Mean entropy of the policy on the last batch.");
   Gauge& kl = gauge("kl_nats", "Mean KL from the sampling policy on the last batch.");
+  Series<Gauge> importance_ratio =
+      gauges("importance_ratio", "Quantiles of policy to sampling policy over the last batch's action tokens.",
+             {"quantile"}, singles({"0.01", "0.5", "0.99"}));
+  Gauge& value_loss = gauge("value_loss", "0.5 times the mean squared error of the last batch's values.");
   Series<Gauge> gradient_norm =
       gauges("gradient_norm", "Gradient norm of the last step, before clipping.", {"learner"}, singles(learners));
   Series<Gauge> learning_rate =

@@ -21,6 +21,9 @@ struct StepReport {
   double explained_variance = 0;     // NaN where undefined
   double entropy = 0;                // nats
   double kl = 0;                     // nats
+  double ratio_low = 1;              // importance ratios of the step's tokens: 1 % are below this one,
+  double ratio_median = 1;           // half of them below this,
+  double ratio_high = 1;             // and 99 % below this
   double policy_gradient_norm = 0;
   double value_gradient_norm = 0;
   double value_loss = 0;
@@ -56,6 +59,7 @@ class Metrics {
   void gate_decision(const char* decision, const char* reason);  // grant|wait|reject, and why
   void gate(int capacity, int running, int queued, int queue_capacity);
   void value_step(double seconds, double gradient_norm, double learning_rate);
+  void value_loss(double loss);
   void policy_step(const StepReport& report, double learning_rate, double update_seconds, double masked_low_tokens,
                    double masked_high_tokens);
   void explained_variance(double ratio);  // of a batch's values before their update; NaN where undefined

@@ -22,6 +22,7 @@ const char* name_of(Outcome outcome) {
     case Outcome::env_failed: return "env_failed";
     case Outcome::score_failed: return "score_failed";
     case Outcome::invalid: return "invalid";
+    case Outcome::group_dropped: return "group_dropped";
     case Outcome::skipped: return "skipped";
     case Outcome::aborted: return "aborted";
   }

@@ -25,10 +25,11 @@ enum class Outcome {
   stale,    // its lag was above max_lag when the learner took it
   expired,  // its session ran out of time
   env_failed,
-  score_failed,  // the scorer failed or gave a reward that is not finite
-  invalid,       // cannot be trained: sampled without full support, no action token, prompt too long
-  skipped,       // its batch made no policy step: value-only step, non-finite gradient
-  aborted        // the service ended before it was trained
+  score_failed,   // the scorer failed or gave a reward that is not finite
+  invalid,        // cannot be trained: sampled without full support, no action token, prompt too long
+  group_dropped,  // its group has nothing to teach: all rewards equal, or no other member
+  skipped,        // its batch made no policy step: value-only step, non-finite gradient
+  aborted         // the service ended before it was trained
 };
 
 const char* name_of(Ending ending);
@@ -70,8 +71,10 @@ struct Trajectory {
   Ending ending = Ending::failed;
   std::string invalid;  // why it cannot be trained ("sampling", "no action tokens", ...); empty = it can
   Score score;
-  Version finished_at = 0;  // newest weights in use when its last turn ended
-  double created = 0;       // Unix seconds
+  double shaped_reward = 0;           // all rewards, less the penalty for length where the recipe has one
+  std::vector<double> group_rewards;  // those of all members of its group, where that is the baseline
+  Version finished_at = 0;            // newest weights in use when its last turn ended
+  double created = 0;                 // Unix seconds
   StageSeconds seconds;
 
   std::size_t action_tokens() const;

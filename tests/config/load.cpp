@@ -89,8 +89,7 @@ TEST_CASE("--set takes JSON or a bare word") {
   CHECK(load("{}", sets({"model.path=a=b"}))->model.path == "a=b");
   CHECK(load("{}", sets({"model.path="}))->model.path.empty());
   CHECK(error_of("{}", sets({"batch"})) == "--set batch: expected key=value, like policy.lr=1e-5");
-  CHECK(error_of("{}", sets({"batch="})) ==
-        R"(--set batch=: "batch" is "": expected an integer from 1 to 65536)");
+  CHECK(error_of("{}", sets({"batch="})) == R"(--set batch=: "batch" is "": expected an integer from 1 to 65536)");
   CHECK(error_of("{}", sets({"policy={}"})).find("unknown key \"policy\"") != std::string::npos);
 }
 
@@ -115,12 +114,12 @@ TEST_CASE("wrong types") {
 }
 
 TEST_CASE("out of range") {
-  for (const char* text : {
-           R"({"batch": 0})", R"({"batch": 4294967297})", R"({"max_lag": -1})", R"({"seed": -1})",
-           R"({"policy": {"lr": -1e-9}})", R"({"value": {"updates_per_step": 0}})", R"({"http": {"port": 65536}})",
-           R"({"generation": {"temperature": 0}})", R"({"generation": {"temperature": -1}})",
-           R"({"generation": {"top_p": 0}})", R"({"generation": {"top_p": 1.01}})",
-           R"({"generation": {"top_k": -1}})", R"({"environment": {"deadline_s": 0}})"}) {
+  for (const char* text :
+       {R"({"batch": 0})", R"({"batch": 4294967297})", R"({"max_lag": -1})", R"({"seed": -1})",
+        R"({"policy": {"lr": -1e-9}})", R"({"value": {"updates_per_step": 0}})", R"({"http": {"port": 65536}})",
+        R"({"generation": {"temperature": 0}})", R"({"generation": {"temperature": -1}})",
+        R"({"generation": {"top_p": 0}})", R"({"generation": {"top_p": 1.01}})", R"({"generation": {"top_k": -1}})",
+        R"({"environment": {"deadline_s": 0}})"}) {
     CAPTURE(text);
     CHECK(error_of(text).find(": expected a") != std::string::npos);
   }
@@ -139,10 +138,14 @@ TEST_CASE("numbers are finite") {
 }
 
 TEST_CASE("words") {
-  CHECK(error_of(R"({"pacing": "sync"})") == R"(x.json: "pacing" is "sync": expected "async", the only one so far)");
-  CHECK(error_of(R"({"recipe": "grpo"})") == R"(x.json: "recipe" is "grpo": expected "sao", the only one so far)");
+  CHECK(error_of(R"({"pacing": "later"})") ==
+        R"(x.json: "pacing" is "later": expected one of "async", "sync", "lockstep")");
+  CHECK(error_of(R"({"recipe": "ppo"})").find(R"(expected one of "sao", "grpo", "grpo_dis", "vapo")") !=
+        std::string::npos);
   CHECK(error_of(R"({"value": {"freeze": "all"}})") ==
-        R"(x.json: "value.freeze" is "all": expected one of "attention", "none")");
+        R"(x.json: "value.freeze" is "all": expected one of "none", "attention", "all_but_head")");
+  CHECK(error_of(R"({"grouping": {"drop_equal": 1}})") ==
+        R"(x.json: "grouping.drop_equal" is 1: expected true or false)");
 }
 
 TEST_CASE("what belongs together") {
@@ -154,6 +157,79 @@ TEST_CASE("what belongs together") {
   CHECK(error_of(R"({"model": {"random": {"hidden": 20}}})").find("multiple of 2 * heads") != std::string::npos);
   CHECK(error_of(R"({"generation": {"max_tokens": 64}, "model": {"max_context": 64}})").find("room for a prompt") !=
         std::string::npos);
+}
+
+TEST_CASE("groups fit into batches and sessions") {
+  const std::string grpo = R"({"recipe": "grpo", "grouping": {"size": 4}, )";
+  CHECK(error_of(grpo + R"("batch": 16, "sessions": {"limit": 3}})") ==
+        R"(x.json: "sessions.limit" is 3, but "grouping.size" is 4: expected room for a whole group, )"
+        R"(sessions.limit >= grouping.size)");
+  CHECK(error_of(grpo + R"("batch": 18})").find("expected batch to be a multiple of grouping.size") !=
+        std::string::npos);
+  CHECK(error_of(R"({"recipe": "grpo", "grouping": {"size": 1}})").find("expected groups of at least 2") !=
+        std::string::npos);
+  CHECK(load(grpo + R"("batch": 16, "sessions": {"limit": 4}})"));
+}
+
+// DESIGN, section 4: every column of the table.
+TEST_CASE("a recipe brings its numbers, wherever it is named, and every one can be overruled") {
+  struct Row {
+    const char* name;
+    int group;
+    bool drop_equal;
+    const char* baseline;
+    double low, high;
+    const char* mean_over;
+    int mini_batches;
+  };
+  const Row rows[] = {{"sao", 1, false, "value", 0.3, 5.0, "tokens", 1},
+                      {"grpo", 4, false, "group", 0.2, 0.2, "sequence", 1},
+                      {"grpo_dis", 4, false, "group", 0.3, 5.0, "tokens", 1},
+                      {"vapo", 4, false, "value", 0.2, 0.28, "tokens", 1},
+                      {"dapo", 4, true, "group", 0.2, 0.28, "tokens", 1},
+                      {"gspo", 4, false, "group", 3e-4, 4e-4, "sequence", 1},
+                      {"decoupled_ppo", 4, false, "group", 0.2, 0.2, "tokens", 4},
+                      {"running_mean", 1, false, "running_mean", 0.3, 5.0, "tokens", 1}};
+  REQUIRE(recipe_names().size() == std::size(rows));
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const auto settings = load("{}", sets({std::string("recipe=") + row.name}));
+    REQUIRE(settings);
+    const Recipe& recipe = settings->recipe;
+    CHECK(recipe.name == row.name);
+    CHECK(recipe.grouping.size == row.group);
+    CHECK(recipe.grouping.drop_equal == row.drop_equal);
+    CHECK(recipe.baseline.kind == row.baseline);
+    CHECK(recipe.baseline.window == 128);
+    CHECK(recipe.baseline.gamma == 1.0);
+    CHECK(recipe.baseline.lambda_value == 1.0);
+    CHECK(recipe.trust_region.low == row.low);
+    CHECK(recipe.trust_region.high == row.high);
+    CHECK(recipe.loss.mean_over == row.mean_over);
+    CHECK(recipe.loss.mini_batches == row.mini_batches);
+    CHECK(recipe.loss.kl_weight == 0);
+    CHECK(recipe.loss.entropy_weight == 0);
+    CHECK(settings->pacing == "async");
+  }
+  const auto sao = load("{}"), vapo = load(R"({"recipe": "vapo"})");
+  CHECK(sao->recipe.baseline.lambda_policy_alpha == 1.5);
+  CHECK(sao->value.updates_per_step == 2);
+  CHECK(sao->value.freeze == "attention");
+  CHECK(sao->value.warmup_steps == 10);
+  CHECK(vapo->recipe.baseline.lambda_policy_alpha == 0.05);
+  CHECK(vapo->recipe.loss.nll_weight == 0.1);
+  CHECK(vapo->value.updates_per_step == 1);
+  CHECK(vapo->value.freeze == "none");
+  CHECK(vapo->value.warmup_steps == 50);
+  CHECK(load(R"({"recipe": "dapo"})")->recipe.grouping.overlong_share > 0);
+
+  const auto overruled =
+      load(R"({"value": {"warmup_steps": 3}, "trust_region": {"low": 0.1}, "recipe": "sao"})", sets({"recipe=vapo"}));
+  REQUIRE(overruled);
+  CHECK(overruled->recipe.name == "vapo");
+  CHECK(overruled->value.warmup_steps == 3);
+  CHECK(overruled->recipe.trust_region.low == 0.1);
+  CHECK(overruled->recipe.trust_region.high == 0.28);
 }
 
 TEST_CASE("off loopback a token file is needed") {
@@ -195,13 +271,16 @@ TEST_CASE("every broken file is an error, never a crash") {
     for (int i = 0; i < 3; ++i) text[random() % text.size()] = static_cast<char>(random() % 256);
     if (round % 5 == 0) text.resize(random() % text.size());
     const auto settings = load(text);
-    if (settings) CHECK(settings->batch >= 1);
-    else CHECK(settings.error().message.starts_with("x.json:"));
+    if (settings)
+      CHECK(settings->batch >= 1);
+    else
+      CHECK(settings.error().message.starts_with("x.json:"));
   }
 }
 
 TEST_CASE("what is shown can be loaded, and is the same again") {
-  const auto first = load(R"({"batch": 7, "policy": {"lr": 0.1}, "seed": 9, "state": {"directory": "d"}})");
+  const auto first = load(
+      R"({"batch": 7, "loss": {"kl_weight": 0.1}, "policy": {"lr": 0.1}, "seed": 9, "state": {"directory": "d"}})");
   REQUIRE(first);
   const auto document = to_json(*first);
   CHECK(document["recipe"] == "sao");
@@ -220,10 +299,29 @@ TEST_CASE("the table holds each key once, with a default it allows itself") {
     CHECK(keys.insert(field.key).second);
     CHECK(!field.meaning.empty());
   }
-  for (const char* key : {"recipe", "model.path", "environment.name", "reward.spec", "batch", "min_batch", "max_wait_s",
-                          "max_lag", "sessions.limit", "generation.max_tokens", "generation.temperature", "policy.lr",
-                          "policy.dtype", "value.lr", "value.updates_per_step", "value.freeze", "value.warmup_steps",
-                          "pacing", "http.address", "http.port", "http.token_file", "state.directory", "seed",
+  for (const char* key : {"recipe",
+                          "model.path",
+                          "environment.name",
+                          "reward.spec",
+                          "batch",
+                          "min_batch",
+                          "max_wait_s",
+                          "max_lag",
+                          "sessions.limit",
+                          "generation.max_tokens",
+                          "generation.temperature",
+                          "policy.lr",
+                          "policy.dtype",
+                          "value.lr",
+                          "value.updates_per_step",
+                          "value.freeze",
+                          "value.warmup_steps",
+                          "pacing",
+                          "http.address",
+                          "http.port",
+                          "http.token_file",
+                          "state.directory",
+                          "seed",
                           "threads"}) {
     CAPTURE(key);
     CHECK(keys.count(key) == 1);

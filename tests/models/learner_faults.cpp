@@ -48,8 +48,8 @@ TEST_CASE("policy: B14: a sequence with a bad number is left out, the others are
 }
 
 // A learner that was handed something useless must go on as one that never saw it.
-void check_nothing_happened(PolicyLearner& learner, const Model& model, const TrustRegion& region) {
-  PolicyLearner fresh(model, policy_in_float32(), region);
+void check_nothing_happened(PolicyLearner& learner, const Model& model, const Recipe& recipe) {
+  PolicyLearner fresh(model, policy_in_float32(), recipe);
   for (Version version = 1; version <= 2; ++version) {
     const Batch batch = random_batch(3, 6, 20 + static_cast<std::uint32_t>(version));
     feed(learner, batch, 3);

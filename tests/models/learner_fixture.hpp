@@ -120,8 +120,9 @@ inline std::vector<float> flat(const Snapshot& snapshot) {
   return flat(tensors);
 }
 
-inline const TrustRegion band{.low = 0.3, .high = 0.5};  // narrow enough for the random batches to leave it
-inline const TrustRegion everything{.low = 1.0, .high = 1e9};
+// SAO within a band narrow enough for the random batches to leave it, and with none.
+inline const Recipe band{.trust_region = {.low = 0.3, .high = 0.5}};
+inline const Recipe everything{.trust_region = {.low = 1.0, .high = 1e9}};
 
 inline PolicySettings policy_in_float32(double lr = 0.01) {
   PolicySettings settings;

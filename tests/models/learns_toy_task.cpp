@@ -70,7 +70,7 @@ TEST_CASE("SAO teaches a random model to answer in vowels") {
   value_settings.lr = 3e-3;
   const Recipe sao;
   Decoder decoder(*model, DecoderSettings{.max_context = 64});
-  PolicyLearner policy(*model, policy_settings, sao.trust_region);
+  PolicyLearner policy(*model, policy_settings, sao);
   ValueLearner value(*model, value_settings, sao.baseline);
   const Tokens prompt = model->tokenizer->encode("say:");
 

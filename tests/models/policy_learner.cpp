@@ -8,7 +8,6 @@
 
 #include "tests/models/learner_fixture.hpp"
 
-#include "models/objectives/dis.hpp"
 #include "models/optimizer.hpp"
 
 namespace millrace {
@@ -40,8 +39,10 @@ std::vector<float> reference_gradient(const Model& model, const Batch& batch, do
     for (std::size_t t = 1; t < sequence.tokens.size(); ++t) {
       if (!sequence.mask[t]) continue;
       const at::Tensor logp = all[static_cast<std::int64_t>(t) - 1][sequence.tokens[t]];
-      const at::Tensor part =
-          dis_loss(logp, at::scalar_tensor(sequence.behaviour[t]), at::scalar_tensor(batch.advantages[i][t]), band);
+      // f(r) A logp with f(r) = r inside the band
+      const double ratio = std::exp(logp.item<double>() - sequence.behaviour[t]);
+      const bool inside = ratio > 1 - band.trust_region.low && ratio < 1 + band.trust_region.high;
+      const at::Tensor part = -(inside ? ratio : 0.0) * double{batch.advantages[i][t]} * logp;
       loss += part.item<double>();
       part.backward({}, /*retain_graph=*/true);
     }
