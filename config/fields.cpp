@@ -80,7 +80,7 @@ std::vector<Field> fields_of(Settings& s) {
       {"model.random.init_std", &s.model.random.init_std, above_to(0, 10), "",
        "standard deviation of its first weights"},
 
-      {"environment.name", &s.environment.name, any(), "", "writing, calculator or letters"},
+      {"environment.name", &s.environment.name, any(), "", "writing, calculator, letters or turns"},
       {"environment.data", &s.environment.data, any(), "", "file with the tasks; empty = the environment's own"},
       {"environment.max_turns", &s.environment.max_turns, from_to(1, 10000), "turns",
        "a session with more is truncated"},
@@ -124,6 +124,18 @@ std::vector<Field> fields_of(Settings& s) {
       {"value.warmup_steps", &s.value.warmup_steps, from_to(0, most), "steps",
        "first batches that train the critic only; not given: the recipe's"},
       {"value.dtype", &s.value.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
+
+      {"guard.action", &s.guard.action, one_of({"off", "warn", "stop", "rollback"}), "",
+       "on a collapse: nothing, a warning, no further version, or back to the last good one"},
+      {"guard.patience", &s.guard.patience, from_to(1, most), "steps", "in a row that must be wrong"},
+      {"guard.min_entropy", &s.guard.min_entropy, from_to(0, 100), "nats", "less is a collapse"},
+      {"guard.min_effective_sample_size", &s.guard.min_effective_sample_size, from_to(0, 1), "",
+       "share of the batch's tokens; less is a collapse"},
+      {"guard.max_masked_share", &s.guard.max_masked_share, from_to(0, 1), "", "more is a collapse"},
+      {"guard.max_reward_loss", &s.guard.max_reward_loss, from_to(0, 1e9), "",
+       "share of the best mean reward of ten steps that may be lost"},
+      {"guard.max_gradient_growth", &s.guard.max_gradient_growth, from_to(1, 1e9), "",
+       "times the median gradient norm of the last ten good steps; more is a collapse"},
 
       {"http.address", &s.http.address, any(), "", "where the service listens"},
       {"http.port", &s.http.port, from_to(0, 65535), "", "0 = any free port"},

@@ -25,7 +25,7 @@ struct ModelSettings {
 };
 
 struct EnvironmentSettings {
-  std::string name = "writing";  // writing | calculator | letters
+  std::string name = "writing";  // writing | calculator | letters | turns
   std::string data;              // file with the tasks; empty = the environment's own
   int max_turns = 1;             // a session with more is truncated
   int max_tokens = 2048;         // tokens of a whole trajectory, prompt included
@@ -74,6 +74,17 @@ struct ValueSettings {
   std::string dtype = "auto";
 };
 
+// What counts as a collapse, and what is done about it.
+struct GuardSettings {
+  std::string action = "warn";  // off | warn | stop (no further version is published) | rollback (to the last good one)
+  int patience = 3;             // steps in a row that must be wrong
+  double min_entropy = 0.01;    // nats
+  double min_effective_sample_size = 0.05;
+  double max_masked_share = 0.9;
+  double max_reward_loss = 0.5;      // share of the best mean reward of ten steps that may be lost
+  double max_gradient_growth = 100;  // times the median norm of the last ten good steps
+};
+
 struct HttpSettings {
   std::string address = "127.0.0.1";
   int port = 8700;         // 0 = any free port
@@ -105,6 +116,7 @@ struct Settings {
   GenerationSettings generation;
   PolicySettings policy;
   ValueSettings value;
+  GuardSettings guard;
   HttpSettings http;
   StateSettings state;
 };

@@ -45,7 +45,7 @@ inline std::vector<LabelValues> outcomes() {
 }
 
 inline const LabelValues learners{"policy", "value"};
-inline const LabelValues environments{"writing", "calculator", "letters", "other"};
+inline const LabelValues environments{"writing", "calculator", "letters", "turns", "other"};
 inline const LabelValues actors{"session", "session_host", "generator",      "scorer",        "gatekeeper",
                                 "gateway", "observer",     "policy_learner", "value_learner", "other"};
 

@@ -17,6 +17,17 @@ struct ServeCommand {
 };
 int serve(const ServeCommand& command);
 
+struct CompareCommand {
+  std::string config;
+  std::vector<std::string> sets;
+  std::vector<std::string> recipes;
+  std::uint64_t steps = 100;  // published versions of each run
+  int seeds = 1;              // runs of each recipe; the config's seed and those after it
+  std::string out;            // folder; empty = compare/<preset>
+  bool json = false;          // one object a run on stdout
+};
+int compare(const CompareCommand& command);
+
 // What all commands share that talk to a running service.
 struct ClientCommand {
   std::string address = "127.0.0.1:8700";

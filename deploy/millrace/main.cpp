@@ -38,6 +38,23 @@ int main(int argc, char** argv) {
       "Start anew, earlier state moved aside; every start does, until there are checkpoints to resume");
   serve_app->callback([&] { code = serve(serve_command); });
 
+  CompareCommand comparison;
+  auto* compare_app = app.add_subcommand("compare", "Run recipes side by side: table, CSV, picture");
+  add_config(compare_app, comparison);
+  compare_app->add_option("--recipes", comparison.recipes, "Their names, separated by commas")
+      ->required()
+      ->delimiter(',');
+  compare_app->add_option("--steps", comparison.steps, "Published versions of each run")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  compare_app->add_option("--seeds", comparison.seeds, "Runs of each recipe, with seeds of their own")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  compare_app->add_option("--out", comparison.out,
+                          "Folder of what is written; compare/<preset> if not given. Runs that "
+                          "are complete there are not done again");
+  compare_app->callback([&] { code = compare(comparison); });
+
   ClientCommand client;
   add_client(app, "status", "Versions, counts and capacity of a running service", client)->callback([&] {
     code = status(client);

@@ -3,6 +3,7 @@
 #include "config/nearest.hpp"
 #include "runtime/environments/calculator.hpp"
 #include "runtime/environments/letters.hpp"
+#include "runtime/environments/turns.hpp"
 #include "runtime/environments/writing.hpp"
 
 namespace millrace {
@@ -14,7 +15,7 @@ struct Kind {
 };
 
 // A new environment is one line here and its two files beside this one.
-constexpr Kind kinds[] = {{"writing", make_writing}, {"calculator", make_calculator}, {"letters", make_letters}};
+constexpr Kind kinds[] = {{"writing", make_writing}, {"calculator", make_calculator}, {"letters", make_letters}, {"turns", make_turns}};
 
 }  // namespace
 

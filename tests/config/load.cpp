@@ -5,6 +5,7 @@
 #include <fstream>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "config/fields.hpp"
 #include "config/nearest.hpp"
@@ -360,6 +361,18 @@ TEST_CASE("the shipped presets") {
   CHECK(tiny->model.path.empty());
   CHECK(tiny->environment.name == "letters");
   CHECK(tiny->reward.spec == "vowels");
+  // SAO, section 4: the paper's numbers.
+  for (const auto& [name, low, high] : {std::tuple{"math", 0.3, 5.0}, {"coding", 0.8, 3.0}}) {
+    const auto paper = load_settings(presets + name + ".json", {});
+    REQUIRE_MESSAGE(paper, paper.error().message);
+    CHECK(paper->recipe.trust_region.low == low);
+    CHECK(paper->recipe.trust_region.high == high);
+    CHECK(paper->batch == 128);
+    CHECK(paper->policy.lr == 1e-6);
+    CHECK(paper->value.lr == 5e-6);
+    CHECK(paper->value.warmup_steps == 10);
+    CHECK(paper->environment.max_turns == 300);
+  }
 }
 
 TEST_CASE("the nearest name") {

@@ -48,11 +48,11 @@ TEST_CASE("an unknown environment is an error that lists the known ones") {
   REQUIRE(!factory);
   CHECK(factory.error().message ==
         "\"environment.name\": unknown environment \"writting\": did you mean \"writing\"? There are writing, "
-        "calculator, letters");
+        "calculator, letters, turns");
 }
 
 TEST_CASE("the same number gives the same task, in another environment object, too") {
-  for (const char* name : {"writing", "calculator", "letters"}) {
+  for (const char* name : {"writing", "calculator", "letters", "turns"}) {
     CAPTURE(name);
     const auto first = make(name), second = make(name);
     for (const std::uint64_t episode : {0ull, 1ull, 95ull, 96ull, 18446744073709551615ull}) {
@@ -112,10 +112,21 @@ TEST_CASE("writing: a broken file with tasks is an error that names file and key
 }
 
 TEST_CASE("letters and calculator take no file") {
-  for (const char* name : {"letters", "calculator"}) {
+  for (const char* name : {"letters", "calculator", "turns"}) {
     EnvironmentSettings settings = settings_of(name);
     settings.data = "x.json";
     CHECK(!make_environment_factory(settings));
+  }
+}
+
+TEST_CASE("turns: asks for more, however often") {
+  const auto environment = make("turns");
+  CHECK(environment->reset(0)->text == "say:");
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto observation = environment->step("a");
+    REQUIRE(observation);
+    CHECK_FALSE(observation->over);
+    CHECK(observation->message.content == "more:");
   }
 }
 

@@ -1,0 +1,163 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "config/fields.hpp"
+#include "config/load.hpp"
+#include "deploy/millrace/console.hpp"
+#include "deploy/millrace/signals.hpp"
+#include "runtime/child_process.hpp"
+#include "runtime/comparison.hpp"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One run, in a folder of its own: config.json, steps.jsonl, log.txt, state/.
+struct Plan {
+  std::string recipe;
+  Settings settings;
+  fs::path folder;
+
+  std::string name() const { return recipe + " seed " + std::to_string(settings.seed); }
+  std::string config() const { return to_json(settings).dump(2) + "\n"; }
+};
+
+std::string content_of(const fs::path& file) { return read_text_file(file.string()).value_or(""); }
+
+void write(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
+
+expected<std::vector<Plan>> plans_of(const CompareCommand& command) {
+  std::vector<Plan> plans;
+  for (int seed = 0; seed < command.seeds; ++seed) {
+    for (const std::string& recipe : command.recipes) {
+      std::vector<std::string> sets = command.sets;
+      sets.push_back("recipe=" + recipe);
+      auto settings = load_program_settings(command.config, sets);
+      if (!settings) return tl::unexpected(settings.error());
+      settings->seed += static_cast<std::uint64_t>(seed);
+      settings->http.port = 0;
+      const fs::path out = command.out.empty() ? fs::path("compare") / settings->preset : fs::path(command.out);
+      const fs::path folder = out / (recipe + "-seed" + std::to_string(settings->seed));
+      settings->state.directory = (folder / "state").string();
+      plans.push_back({recipe, *settings, folder});
+    }
+  }
+  return plans;
+}
+
+Run read_run(const Plan& plan) {
+  return {plan.recipe, plan.settings.seed, read_steps(content_of(plan.folder / "steps.jsonl")), ""};
+}
+
+// The last thing a run said about itself.
+std::string last_line(const std::string& log) {
+  const std::size_t end = log.find_last_not_of('\n');
+  if (end == std::string::npos) return "it said nothing";
+  const std::size_t start = log.rfind('\n', end);
+  return log.substr(start == std::string::npos ? 0 : start + 1, end - (start == std::string::npos ? 0 : start + 1) + 1);
+}
+
+class Progress {
+ public:
+  explicit Progress(std::size_t runs) : runs_(runs) {}
+  void show(std::size_t number, const Plan& plan, const Run& run, std::uint64_t steps) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - shown_ < std::chrono::seconds(terminal_ ? 1 : 30)) return;
+    shown_ = now;
+    std::cerr << (terminal_ ? "\r\033[K" : "") << "[" << number + 1 << "/" << runs_ << "] " << plan.name()
+              << ": version " << run.steps.size() << "/" << steps;
+    if (!run.steps.empty() && run.steps.back().contains("reward_mean")) {
+      std::cerr << ", reward " << run.steps.back()["reward_mean"];
+    }
+    std::cerr << (terminal_ ? "" : "\n") << std::flush;
+  }
+  void end() const {
+    if (terminal_) std::cerr << "\r\033[K" << std::flush;
+  }
+
+ private:
+  std::size_t runs_;
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  std::chrono::steady_clock::time_point shown_;
+};
+
+Run execute(const Plan& plan, std::uint64_t steps, std::size_t number, Progress& progress,
+            const std::atomic<bool>& stopped) {
+  fs::create_directories(plan.folder);
+  fs::remove_all(plan.folder / "state");
+  write(plan.folder / "config.json", plan.config());
+  Run run{plan.recipe, plan.settings.seed, {}, ""};
+  auto child = ChildProcess::start(
+      {own_program(), "serve", (plan.folder / "config.json").string(), "--json", "--steps", std::to_string(steps)},
+      (plan.folder / "steps.jsonl").string(), (plan.folder / "log.txt").string());
+  if (!child) {
+    run.failure = child.error().message;
+    return run;
+  }
+  std::optional<int> code;
+  while (!(code = child->ended())) {
+    if (stopped) child->send(SIGTERM);
+    progress.show(number, plan, read_run(plan), steps);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  run = read_run(plan);
+  if (*code != 0) {
+    run.failure = "exit code " + std::to_string(*code) + ": " + last_line(content_of(plan.folder / "log.txt"));
+  } else if (run.steps.size() < steps) {
+    run.failure = "stopped";
+  }
+  return run;
+}
+
+}  // namespace
+
+int compare(const CompareCommand& command) {
+  const auto known = recipe_names();
+  for (const std::string& recipe : command.recipes) {
+    if (std::find(known.begin(), known.end(), recipe) == known.end()) {
+      return complain(bad_use, "--recipes: there is no recipe \"" + recipe + "\" (millrace config schema lists them)");
+    }
+  }
+  const auto plans = plans_of(command);
+  if (!plans) return complain(bad_use, plans.error().message);
+  block_signals();
+  std::atomic<bool> stopped = false;
+  SignalWatch watch([&stopped] { stopped = true; });
+
+  const fs::path out = plans->front().folder.parent_path();
+  Progress progress(plans->size());
+  std::vector<Run> runs;
+  bool all_well = true;
+  for (std::size_t i = 0; i < plans->size() && !stopped; ++i) {
+    const Plan& plan = (*plans)[i];
+    // What an earlier call has finished with the very same config is not done again.
+    Run run = read_run(plan);
+    if (run.steps.size() < command.steps || content_of(plan.folder / "config.json") != plan.config()) {
+      run = execute(plan, command.steps, i, progress, stopped);
+    } else {
+      run.steps.resize(command.steps);
+    }
+    progress.end();
+    if (!run.failure.empty()) complain(failed, plan.name() + ": " + run.failure);
+    all_well = all_well && run.failure.empty();
+    if (command.json) std::cout << figures_of(run).dump() << std::endl;
+    runs.push_back(std::move(run));
+    write(out / "table.md", markdown_table(runs));
+    write(out / "table.csv", csv_table(runs));
+    write(out / "picture.svg", svg_picture(runs));
+  }
+  if (!command.json) std::cout << markdown_table(runs) << std::flush;
+  std::cerr << "compare: table.md, table.csv, picture.svg and the runs' configs are in " << out.string() << std::endl;
+  return all_well && !stopped ? done : failed;
+}
+
+}  // namespace millrace

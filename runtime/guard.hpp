@@ -1,0 +1,35 @@
+#pragma once
+// Watches a run for collapse: a policy that has stopped exploring, a trust region that masks nearly everything, a
+// reward that falls far below its best, gradients that explode. Plain arithmetic on step reports; the observer acts on
+// it.
+#include <deque>
+#include <string>
+
+#include "config/settings.hpp"
+#include "runtime/metrics.hpp"
+
+namespace millrace {
+
+class Guard {
+ public:
+  explicit Guard(const GuardSettings& settings) : settings_(settings) {}
+
+  // What is wrong since `patience` steps, in words; empty: nothing. After an alarm it starts anew.
+  std::string judge(const StepReport& report);
+  // The last version at which nothing was wrong, with as many good steps before it as patience asks; 0: none yet.
+  Version last_good() const { return last_good_; }
+  // What is rewarded has changed: rewards before say nothing about rewards after.
+  void forget_rewards();
+
+ private:
+  std::string wrong_with(const StepReport& report);
+
+  GuardSettings settings_;
+  std::deque<double> rewards_, norms_;  // of the last steps
+  double best_reward_ = 0;
+  bool has_best_ = false;
+  int bad_steps_ = 0, good_steps_ = 0;
+  Version last_good_ = 0;
+};
+
+}  // namespace millrace
