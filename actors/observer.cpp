@@ -1,6 +1,7 @@
 #include "actors/observer.hpp"
 
 #include "actors/exceptions.hpp"
+#include "runtime/log.hpp"
 
 namespace millrace {
 
@@ -8,7 +9,16 @@ namespace {
 
 using Self = ObserverActor::stateful_pointer<ObserverState>;
 
-void show(Self self, const Activity& activity, const std::function<void(const StepReport&)>& on_step) {
+void heed_guard(ObserverState& state, const ObserverSetup& setup) {
+  if (!state.guard) return;
+  const std::string wrong = state.guard->judge(state.latest);
+  if (wrong.empty()) return;
+  setup.metrics->guard_alarm();
+  log_warning("guard", wrong + " (version " + std::to_string(state.latest.policy_version) + ", last good one " +
+                           std::to_string(state.guard->last_good()) + ")");
+}
+
+void show(Self self, const ObserverSetup& setup) {
   auto& state = self->state;
   while (!state.policy.empty() && !state.value.empty()) {
     StepReport report = state.policy.front();
@@ -18,9 +28,10 @@ void show(Self self, const Activity& activity, const std::function<void(const St
     report.explained_variance = value.explained_variance;
     state.policy.pop_front();
     state.value.pop_front();
-    state.measure(report, activity);
+    state.measure(report, *setup.activity);
     state.latest = report;
-    on_step(report);
+    setup.on_step(report);
+    heed_guard(state, setup);
   }
 }
 
@@ -59,20 +70,21 @@ void ObserverState::measure(StepReport& report, const Activity& activity) {
   passes = activity.learner_token_passes;
 }
 
-ObserverActor::behavior_type observer(Self self, Activity* activity, std::function<void(const StepReport&)> on_step) {
+ObserverActor::behavior_type observer(Self self, ObserverSetup setup) {
   die_of_exceptions(self, ObserverState::name);
-  self->state.start(*activity);
+  if (setup.guard.action != "off") self->state.guard.emplace(setup.guard);
+  self->state.start(*setup.activity);
   return {
       [=](step_atom, const StepReport& report) {
         self->state.policy.push_back(report);
-        show(self, *activity, on_step);
+        show(self, setup);
       },
       [=](step_atom, const ValueReport& report) {
         if (report.policy_steps) {
           self->state.value.push_back(report);
-          show(self, *activity, on_step);
+          show(self, setup);
         } else {
-          self->state.start(*activity);  // a value-only step belongs to no policy step
+          self->state.start(*setup.activity);  // a value-only step belongs to no policy step
         }
       },
       [self](status_atom) { return self->state.latest; },

@@ -1,19 +1,29 @@
 #pragma once
 // Joins the two learners' reports of a step, adds what the compute actors did meanwhile, and shows the whole to whoever
-// runs the service. Both learners report every step in order, so two queues are enough.
+// runs the service. Both learners report every step in order, so two queues are enough. A guard reads every report.
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <optional>
 
 #include "actors/protocol/interfaces.hpp"
 #include "runtime/activity.hpp"
+#include "runtime/guard.hpp"
 
 namespace millrace {
+
+struct ObserverSetup {
+  GuardSettings guard;
+  Metrics* metrics = nullptr;
+  Activity* activity = nullptr;
+  std::function<void(const StepReport&)> on_step;
+};
 
 struct ObserverState {
   std::deque<StepReport> policy;
   std::deque<ValueReport> value;
   StepReport latest;
+  std::optional<Guard> guard;
 
   // What the counters stood at when the last report was made.
   std::chrono::steady_clock::time_point since;
@@ -24,7 +34,6 @@ struct ObserverState {
   static const char* name;
 };
 
-ObserverActor::behavior_type observer(ObserverActor::stateful_pointer<ObserverState> self, Activity* activity,
-                                      std::function<void(const StepReport&)> on_step);
+ObserverActor::behavior_type observer(ObserverActor::stateful_pointer<ObserverState> self, ObserverSetup setup);
 
 }  // namespace millrace

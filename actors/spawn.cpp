@@ -46,7 +46,8 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const Settings& settings = parts.settings;
   const LearnerSetup learner{parts.model, settings, threads_each(settings), parts.metrics, parts.activity};
 
-  auto observer_actor = system.spawn(observer, parts.activity, std::move(on_step));
+  auto observer_actor =
+      system.spawn(observer, ObserverSetup{settings.guard, parts.metrics, parts.activity, std::move(on_step)});
   auto gatekeeper_actor = system.spawn(gatekeeper, parts.ledger, settings, parts.metrics);
   auto scorer_actor = system.spawn(scorer, parts.spec, settings.reward.directory, parts.metrics);
   auto generator_actor =

@@ -125,8 +125,7 @@ std::vector<Field> fields_of(Settings& s) {
        "first batches that train the critic only; not given: the recipe's"},
       {"value.dtype", &s.value.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
 
-      {"guard.action", &s.guard.action, one_of({"off", "warn", "stop", "rollback"}), "",
-       "on a collapse: nothing, a warning, no further version, or back to the last good one"},
+      {"guard.action", &s.guard.action, one_of({"off", "warn"}), "", "on a collapse: nothing, or a warning"},
       {"guard.patience", &s.guard.patience, from_to(1, most), "steps", "in a row that must be wrong"},
       {"guard.min_entropy", &s.guard.min_entropy, from_to(0, 100), "nats", "less is a collapse"},
       {"guard.min_effective_sample_size", &s.guard.min_effective_sample_size, from_to(0, 1), "",

@@ -76,7 +76,7 @@ struct ValueSettings {
 
 // What counts as a collapse, and what is done about it.
 struct GuardSettings {
-  std::string action = "warn";  // off | warn | stop (no further version is published) | rollback (to the last good one)
+  std::string action = "warn";  // off | warn
   int patience = 3;             // steps in a row that must be wrong
   double min_entropy = 0.01;    // nats
   double min_effective_sample_size = 0.05;

@@ -44,10 +44,10 @@ Numbers series(const Run& run, const char* name, std::size_t begin, std::size_t 
 
 Numbers series(const Run& run, const char* name) { return series(run, name, 0, run.steps.size()); }
 
-std::vector<std::string> recipes_in(const std::vector<Run>& runs) {
+std::vector<std::string> labels_in(const std::vector<Run>& runs) {
   std::vector<std::string> names;
   for (const Run& run : runs) {
-    if (std::find(names.begin(), names.end(), run.recipe) == names.end()) names.push_back(run.recipe);
+    if (std::find(names.begin(), names.end(), run.label()) == names.end()) names.push_back(run.label());
   }
   return names;
 }
@@ -92,10 +92,10 @@ struct Point {
 };
 
 // Mean and range over the seeds at each version that at least one of them has reached.
-std::vector<Point> curve_of(const std::vector<Run>& runs, const std::string& recipe, const char* figure) {
+std::vector<Point> curve_of(const std::vector<Run>& runs, const std::string& label, const char* figure) {
   std::map<double, Numbers> at;
   for (const Run& run : runs) {
-    if (run.recipe != recipe) continue;
+    if (run.label() != label) continue;
     for (const json& step : run.steps) {
       const double number = number_of(step, figure);
       if (std::isfinite(number)) at[number_of(step, "policy_version")].push_back(number);
@@ -131,8 +131,8 @@ class Drawing {
 void draw_panel(Drawing& drawing, const std::vector<Run>& runs, const Panel& panel, double x0, double y0) {
   std::map<std::string, std::vector<Point>> curves;
   double last = 1, low = 0, high = 1e-9;
-  for (const std::string& recipe : recipes_in(runs)) {
-    auto& curve = curves[recipe] = curve_of(runs, recipe, panel.figure);
+  for (const std::string& label : labels_in(runs)) {
+    auto& curve = curves[label] = curve_of(runs, label, panel.figure);
     for (const Point& point : curve) {
       last = std::max(last, point.version);
       low = std::min(low, std::max(point.low, -1.0));  // an explained variance may be far below
@@ -152,10 +152,10 @@ void draw_panel(Drawing& drawing, const std::vector<Run>& runs, const Panel& pan
     drawing.text(x(last * i / 4), y0 + height - bottom + 16, text_of(last * i / 4, 0), "middle", "#555");
   }
   std::size_t number = 0;
-  for (const std::string& recipe : recipes_in(runs)) {
+  for (const std::string& label : labels_in(runs)) {
     const std::string colour = colours[number++ % std::size(colours)];
     std::ostringstream mean, band, back;
-    const auto& curve = curves[recipe];
+    const auto& curve = curves[label];
     for (std::size_t i = 0; i < curve.size(); ++i) {
       mean << x(curve[i].version) << "," << y(curve[i].mean) << " ";
       band << x(curve[i].version) << "," << y(curve[i].high) << " ";
@@ -191,6 +191,7 @@ ordered_json figures_of(const Run& run) {
   }
   for (const double step : series(run, "step_seconds")) seconds += step;
   return {{"recipe", run.recipe},
+          {"variant", run.variant},
           {"seed", run.seed},
           {"steps", count},
           {"failure", run.failure},
@@ -216,11 +217,11 @@ std::string markdown_table(const std::vector<Run>& runs) {
     head += std::string(" ") + column.title + " |";
     rule += " --- |";
   }
-  for (const std::string& recipe : recipes_in(runs)) {
+  for (const std::string& label : labels_in(runs)) {
     std::map<std::string, Numbers> figures;
     int seeds = 0, failed = 0;
     for (const Run& run : runs) {
-      if (run.recipe != recipe) continue;
+      if (run.label() != label) continue;
       ++seeds;
       failed += run.failure.empty() ? 0 : 1;
       const json of_run = figures_of(run);
@@ -229,7 +230,7 @@ std::string markdown_table(const std::vector<Run>& runs) {
         if (std::isfinite(number)) figures[column.figure].push_back(number);
       }
     }
-    body += "| `" + recipe + "` | " + std::to_string(seeds) + " | " + std::to_string(failed) + " |";
+    body += "| `" + label + "` | " + std::to_string(seeds) + " | " + std::to_string(failed) + " |";
     for (const Column& column : columns) {
       const Numbers& numbers = figures[column.figure];
       const std::string spread = text_of(deviation_of(numbers), column.digits);
@@ -263,7 +264,7 @@ std::string csv_table(const std::vector<Run>& runs) {
 }
 
 std::string svg_picture(const std::vector<Run>& runs) {
-  const auto names = recipes_in(runs);
+  const auto names = labels_in(runs);
   constexpr double legend = 26;
   std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << 2 * width << " " << 2 * height + legend
@@ -271,7 +272,8 @@ std::string svg_picture(const std::vector<Run>& runs) {
       << 2 * height + legend << "\" fill=\"white\"/>\n";
   Drawing drawing;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    drawing.text(left + static_cast<double>(i) * 108, 18, names[i], "start", colours[i % std::size(colours)]);
+    drawing.text(left + static_cast<double>(i) * (2 * width - left) / static_cast<double>(names.size()), 18, names[i],
+                 "start", colours[i % std::size(colours)]);
   }
   for (std::size_t i = 0; i < std::size(panels); ++i) {
     draw_panel(drawing, runs, panels[i], i % 2 == 0 ? 0 : width, legend + (i < 2 ? 0 : height));

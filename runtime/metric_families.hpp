@@ -138,6 +138,7 @@ struct MetricFamilies {
   Series<Gauge> reward_mean =
       gauges("reward_mean", "Mean reward of the last trajectories.", {"window"}, {{std::to_string(reward_window)}});
   Gauge& lifetime_trained = gauge("lifetime_trained_trajectories", "Trajectories trained over all runs on this state.");
+  Counter& guard_alarms = counter("guard_alarms_total", "Collapses the guard has told of.");
   Series<Counter> publishes =
       counters("weight_publishes_total", "New weights given to the generator.", {"result"}, singles({"ok", "failed"}));
   Histogram& publish_duration =

@@ -143,6 +143,8 @@ void Metrics::explained_variance(double ratio) { state_->explained_variance.Set(
 
 void Metrics::step_skipped(const char* learner) { state_->steps_skipped.at({learner}).Increment(); }
 
+void Metrics::guard_alarm() { state_->guard_alarms.Increment(); }
+
 void Metrics::publish(bool ok, double seconds, double pause_seconds) {
   state_->publishes.at({ok ? "ok" : "failed"}).Increment();
   state_->publish_duration.Observe(seconds);

@@ -64,6 +64,7 @@ class Metrics {
                    double masked_high_tokens);
   void explained_variance(double ratio);  // of a batch's values before their update; NaN where undefined
   void step_skipped(const char* learner);
+  void guard_alarm();
   void publish(bool ok, double seconds, double pause_seconds);
   void environment_error(const std::string& environment, const char* kind);
   void actor_restart(const char* actor);

@@ -21,10 +21,11 @@ struct CompareCommand {
   std::string config;
   std::vector<std::string> sets;
   std::vector<std::string> recipes;
-  std::uint64_t steps = 100;  // published versions of each run
-  int seeds = 1;              // runs of each recipe; the config's seed and those after it
-  std::string out;            // folder; empty = compare/<preset>
-  bool json = false;          // one object a run on stdout
+  std::vector<std::string> variants;  // "name:key=value,key=value"; each is run with each recipe
+  std::uint64_t steps = 100;          // published versions of each run
+  int seeds = 1;                      // runs of each recipe; the config's seed and those after it
+  std::string out;                    // folder; empty = compare/<preset>
+  bool json = false;                  // one object a run on stdout
 };
 int compare(const CompareCommand& command);
 

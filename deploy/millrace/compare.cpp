@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "config/fields.hpp"
@@ -23,40 +25,79 @@ namespace fs = std::filesystem;
 
 // One run, in a folder of its own: config.json, steps.jsonl, log.txt, state/.
 struct Plan {
-  std::string recipe;
+  std::string recipe, variant;
   Settings settings;
   fs::path folder;
 
-  std::string name() const { return recipe + " seed " + std::to_string(settings.seed); }
+  Run run(std::vector<nlohmann::json> steps, std::string failure) const {
+    return {recipe, variant, settings.seed, std::move(steps), std::move(failure)};
+  }
+  std::string name() const { return run({}, "").label() + " seed " + std::to_string(settings.seed); }
   std::string config() const { return to_json(settings).dump(2) + "\n"; }
 };
+
+struct Variant {
+  std::string name;
+  std::vector<std::string> sets;
+};
+
+expected<std::vector<Variant>> variants_of(const std::vector<std::string>& texts) {
+  std::vector<Variant> variants;
+  for (const std::string& text : texts) {
+    const std::size_t colon = text.find(':');
+    if (colon == 0 || colon == std::string::npos) {
+      return fail("--variant " + text + ": expected NAME:key=value, like \"lag 0:max_lag=0\"");
+    }
+    Variant& variant = variants.emplace_back(Variant{text.substr(0, colon), {}});
+    std::istringstream sets(text.substr(colon + 1));
+    for (std::string set; std::getline(sets, set, ',');) variant.sets.push_back(set);
+  }
+  if (variants.empty()) variants.emplace_back();
+  return variants;
+}
+
+// Letters, digits, dots and dashes.
+std::string folder_name(std::string text) {
+  for (char& c : text) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
+  }
+  return text;
+}
 
 std::string content_of(const fs::path& file) { return read_text_file(file.string()).value_or(""); }
 
 void write(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
 
 expected<std::vector<Plan>> plans_of(const CompareCommand& command) {
+  const auto variants = variants_of(command.variants);
+  if (!variants) return tl::unexpected(variants.error());
   std::vector<Plan> plans;
+  const auto add = [&](const std::string& recipe, const Variant& variant, int seed) -> expected<void> {
+    std::vector<std::string> sets = command.sets;
+    sets.push_back("recipe=" + recipe);
+    sets.insert(sets.end(), variant.sets.begin(), variant.sets.end());
+    auto settings = load_program_settings(command.config, sets);
+    if (!settings) return tl::unexpected(settings.error());
+    settings->seed += static_cast<std::uint64_t>(seed);
+    settings->http.port = 0;
+    const fs::path out = command.out.empty() ? fs::path("compare") / settings->preset : fs::path(command.out);
+    Plan plan{recipe, variant.name, *settings, {}};
+    plan.folder = out / (folder_name(plan.run({}, "").label()) + "-seed" + std::to_string(settings->seed));
+    plan.settings.state.directory = (plan.folder / "state").string();
+    plans.push_back(std::move(plan));
+    return {};
+  };
   for (int seed = 0; seed < command.seeds; ++seed) {
     for (const std::string& recipe : command.recipes) {
-      std::vector<std::string> sets = command.sets;
-      sets.push_back("recipe=" + recipe);
-      auto settings = load_program_settings(command.config, sets);
-      if (!settings) return tl::unexpected(settings.error());
-      settings->seed += static_cast<std::uint64_t>(seed);
-      settings->http.port = 0;
-      const fs::path out = command.out.empty() ? fs::path("compare") / settings->preset : fs::path(command.out);
-      const fs::path folder = out / (recipe + "-seed" + std::to_string(settings->seed));
-      settings->state.directory = (folder / "state").string();
-      plans.push_back({recipe, *settings, folder});
+      for (const Variant& variant : *variants) {
+        if (auto added = add(recipe, variant, seed); !added) return tl::unexpected(added.error());
+      }
     }
   }
   return plans;
 }
 
-Run read_run(const Plan& plan) {
-  return {plan.recipe, plan.settings.seed, read_steps(content_of(plan.folder / "steps.jsonl")), ""};
-}
+Run read_run(const Plan& plan) { return plan.run(read_steps(content_of(plan.folder / "steps.jsonl")), ""); }
 
 // The last thing a run said about itself.
 std::string last_line(const std::string& log) {
@@ -95,21 +136,17 @@ Run execute(const Plan& plan, std::uint64_t steps, std::size_t number, Progress&
   fs::create_directories(plan.folder);
   fs::remove_all(plan.folder / "state");
   write(plan.folder / "config.json", plan.config());
-  Run run{plan.recipe, plan.settings.seed, {}, ""};
   auto child = ChildProcess::start(
       {own_program(), "serve", (plan.folder / "config.json").string(), "--json", "--steps", std::to_string(steps)},
       (plan.folder / "steps.jsonl").string(), (plan.folder / "log.txt").string());
-  if (!child) {
-    run.failure = child.error().message;
-    return run;
-  }
+  if (!child) return plan.run({}, child.error().message);
   std::optional<int> code;
   while (!(code = child->ended())) {
     if (stopped) child->send(SIGTERM);
     progress.show(number, plan, read_run(plan), steps);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
-  run = read_run(plan);
+  Run run = read_run(plan);
   if (*code != 0) {
     run.failure = "exit code " + std::to_string(*code) + ": " + last_line(content_of(plan.folder / "log.txt"));
   } else if (run.steps.size() < steps) {

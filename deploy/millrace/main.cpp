@@ -43,7 +43,12 @@ int main(int argc, char** argv) {
   add_config(compare_app, comparison);
   compare_app->add_option("--recipes", comparison.recipes, "Their names, separated by commas")
       ->required()
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  compare_app
+      ->add_option("--variant", comparison.variants,
+                   "NAME:key=value,key=value; given several times, each recipe is run with each of them")
+      ->allow_extra_args(false);
   compare_app->add_option("--steps", comparison.steps, "Published versions of each run")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();

@@ -9,7 +9,7 @@ using namespace millrace;
 namespace {
 
 Run run_of(const char* recipe, std::uint64_t seed, std::initializer_list<double> rewards, const char* failure = "") {
-  Run run{recipe, seed, {}, failure};
+  Run run{recipe, "", seed, {}, failure};
   for (const double reward : rewards) {
     run.steps.push_back({{"policy_version", run.steps.size() + 1},
                          {"reward_mean", reward},
@@ -37,7 +37,7 @@ TEST_CASE("figures of a run, nothing where there is no number") {
   CHECK(figures["reward_best"] == 4.5);
   CHECK(figures["seconds"] == 20.0);
   CHECK(std::isnan(figures["explained_variance_last"].get<double>()));
-  CHECK(figures_of({"sao", 0, {}, "exit code 1"})["steps"] == 0);
+  CHECK(figures_of({"sao", "", 0, {}, "exit code 1"})["steps"] == 0);
 }
 
 TEST_CASE("a table over seeds; a failed run is counted and loses nobody else's") {
@@ -47,8 +47,8 @@ TEST_CASE("a table over seeds; a failed run is counted and loses nobody else's")
   CHECK(table.find("| `sao` | 2 | 0 | 0.600 ± 0.141 |") != std::string::npos);
   CHECK(table.find("| `grpo` | 1 | 1 |  |") != std::string::npos);
   const std::string csv = csv_table(runs);
-  CHECK(csv.find("recipe,seed,steps,failure,reward_first") == 0);
-  CHECK(csv.find("grpo,0,0,\"exit code 1: \"\"oh\"\", it said\",") != std::string::npos);
+  CHECK(csv.find("recipe,variant,seed,steps,failure,reward_first") == 0);
+  CHECK(csv.find("grpo,,0,0,\"exit code 1: \"\"oh\"\", it said\",") != std::string::npos);
   const std::string svg = svg_picture(runs);
   CHECK(svg.find("<svg") == 0);
   CHECK(svg.find("nan") == std::string::npos);
