@@ -27,6 +27,23 @@ TEST_CASE("log-probs, entropy and the closed-form gradient are autograd's") {
   CHECK(at::allclose(std::move(distribution).logits_gradient(downstream), leaf.grad(), 1e-5, 1e-6));
 }
 
+TEST_CASE("the gradient of the entropy is autograd's, also where a probability is zero") {
+  at::manual_seed(6);
+  at::Tensor logits = at::randn({4, 9}) * 3;
+  logits[0][2] = -200;
+  const at::Tensor tokens = at::tensor({0, 8, 3, 3}, at::kLong);
+  const at::Tensor temperature = at::tensor({1.0f, 0.5f, 2.0f, 1.0f});
+  const at::Tensor of_logp = at::randn({4}), of_entropy = at::randn({4});
+
+  const at::Tensor leaf = logits.clone().requires_grad_(true);
+  const at::Tensor all = at::log_softmax(leaf / temperature.unsqueeze(1), 1);
+  const at::Tensor entropy = -(all.exp() * all).sum(1);
+  (all.gather(1, tokens.unsqueeze(1)).squeeze(1) * of_logp + entropy * of_entropy).sum().backward();
+
+  TokenLogp distribution(logits.clone(), tokens, temperature);
+  CHECK(at::allclose(std::move(distribution).logits_gradient(of_logp, of_entropy), leaf.grad(), 1e-4, 1e-5));
+}
+
 TEST_CASE("a uniform distribution has entropy log n; temperature does not change it") {
   TokenLogp distribution(at::full({1, 8}, 2.0f), at::zeros({1}, at::kLong), at::full({1}, 0.25f));
   CHECK(distribution.entropy().item<double>() == doctest::Approx(2.0794415).epsilon(1e-6));

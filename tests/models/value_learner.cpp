@@ -124,6 +124,12 @@ TEST_CASE("frozen attention: neither attention nor embedding is trained, and the
   CHECK(everything.gradient().size() == loaded.size() + 32 + 1);
   CHECK(flat(*model.weights) == loaded);
 
+  settings.freeze = "all_but_head";
+  ValueLearner head_only(model, settings, Baseline{});
+  warmed_up(head_only);
+  CHECK(head_only.gradient().size() == 32 + 1);
+  CHECK(flat(*model.weights) == loaded);
+
   settings.freeze = "heads";
   CHECK_THROWS_AS(ValueLearner(model, settings, Baseline{}), std::invalid_argument);
 }
