@@ -112,7 +112,7 @@ TEST_CASE("every recipe: the gradient does not depend on packs or order") {
     recipe.loss.kl_weight = recipe.loss.entropy_weight = 0.1;
     PolicyLearner whole(model, policy_in_float32(), recipe);
     const PolicySums right = feed(whole, batch, 6);
-    CHECK(right.masked_low + right.masked_high > 0);
+    if (recipe.name == "sao") CHECK(right.masked_low + right.masked_high > 0);
     for (const std::size_t pack : {std::size_t{1}, std::size_t{4}}) {
       PolicyLearner streamed(model, policy_in_float32(), recipe);
       const PolicySums sums = feed(streamed, reversed, pack);
