@@ -127,8 +127,8 @@ struct MetricFamilies {
   Gauge& entropy = gauge("entropy_nats", "Mean entropy of the policy on the last batch.");
   Gauge& kl = gauge("kl_nats", "Mean KL from the sampling policy on the last batch.");
   Series<Gauge> importance_ratio =
-      gauges("importance_ratio", "Quantiles of policy to sampling policy over the last batch's action tokens.",
-             {"quantile"}, singles({"0.01", "0.5", "0.99"}));
+      gauges("importance_ratio", "Ratios of policy to sampling policy over the last batch's action tokens.",
+             {"percentile"}, singles({"1", "50", "99"}));
   Gauge& value_loss = gauge("value_loss", "0.5 times the mean squared error of the last batch's values.");
   Series<Gauge> gradient_norm =
       gauges("gradient_norm", "Gradient norm of the last step, before clipping.", {"learner"}, singles(learners));

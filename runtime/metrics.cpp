@@ -132,9 +132,9 @@ void Metrics::policy_step(const StepReport& report, double learning_rate, double
   state_->effective_sample_size.Set(report.effective_sample_size);
   state_->entropy.Set(report.entropy);
   state_->kl.Set(report.kl);
-  state_->importance_ratio.at({"0.01"}).Set(report.ratio_low);
-  state_->importance_ratio.at({"0.5"}).Set(report.ratio_median);
-  state_->importance_ratio.at({"0.99"}).Set(report.ratio_high);
+  state_->importance_ratio.at({"1"}).Set(report.ratio_low);
+  state_->importance_ratio.at({"50"}).Set(report.ratio_median);
+  state_->importance_ratio.at({"99"}).Set(report.ratio_high);
 }
 
 void Metrics::value_loss(double loss) { state_->value_loss.Set(loss); }

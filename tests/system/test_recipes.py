@@ -49,10 +49,11 @@ class Recipes(unittest.TestCase):
         for step in steps:
             for name in ("reward_mean", "entropy", "kl", "policy_gradient_norm", "ratio_median", "masked_share"):
                 self.assertTrue(math.isfinite(step[name]), f"{name}: {step[name]}")
-            self.assertGreater(step["policy_gradient_norm"], 0)
             self.assertLessEqual(step["lag_max"], 4)
             if recipe not in WITH_CRITIC:
                 self.assertIsNone(step["explained_variance"])
+        # Groups whose members all get the same reward, often 0 at first, teach nothing.
+        self.assertTrue(any(step["policy_gradient_norm"] > 0 for step in steps))
         self.assertEqual(any(step["value_loss"] > 0 for step in steps), recipe in WITH_CRITIC)
 
         # A batch holds whole groups, and its members' ids are neighbours.
