@@ -66,8 +66,10 @@ TEST_CASE("SAO teaches a random model to answer in vowels") {
   REQUIRE(model);
   PolicySettings policy_settings;
   policy_settings.lr = 3e-3;
+  policy_settings.dtype = "float32";  // as the decoder computes
   ValueSettings value_settings;
   value_settings.lr = 3e-3;
+  value_settings.dtype = "float32";
   const Recipe sao;
   Decoder decoder(*model, DecoderSettings{.max_context = 64});
   PolicyLearner policy(*model, policy_settings, sao);
