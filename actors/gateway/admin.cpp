@@ -23,26 +23,31 @@ nlohmann::json to_json(const SpecInfo& info) {
 }
 
 nlohmann::json to_json(const GateStatus& gate, const SpecInfo& spec, const StepReport& step) {
-  return {{"state", "running"},
-          {"policy_version", gate.policy_version},
-          {"reward_spec", {{"name", spec.name}, {"version", spec.version}}},
-          {"trajectories",
-           {{"accepted", gate.counts.accepted},
-            {"trained", gate.counts.trained},
-            {"queued", gate.counts.queued},
-            {"rejected", gate.counts.rejected}}},
-          {"capacity", gate.capacity},
-          {"sessions", gate.running},
-          {"last_step",
-           {{"reward_mean", step.reward_mean},
-            {"lag_mean", step.lag_mean},
-            {"lag_max", step.lag_max},
-            {"masked_share", step.masked_share_low + step.masked_share_high},
-            {"explained_variance", number_or_null(step.explained_variance)},
-            {"entropy", step.entropy},
-            {"step_seconds", step.step_seconds},
-            {"generated_tokens_per_second", step.generated_tokens_per_second},
-            {"trained_tokens_per_second", step.trained_tokens_per_second}}}};
+  return {
+      {"state", gate.state},
+      {"policy_version", gate.policy_version},
+      {"reward_spec", {{"name", spec.name}, {"version", spec.version}}},
+      {"trajectories",
+       {{"accepted", gate.counts.accepted},
+        {"trained", gate.counts.trained},
+        {"queued", gate.counts.queued},
+        {"rejected", gate.counts.rejected}}},
+      {"capacity", gate.capacity},
+      {"sessions", gate.running},
+      {"checkpoint", gate.checkpoint.name.empty() ? nlohmann::json()
+                                                  : nlohmann::json{{"policy_version", gate.checkpoint.policy_version},
+                                                                   {"step", gate.checkpoint.step},
+                                                                   {"created", gate.checkpoint.created}}},
+      {"last_step",
+       {{"reward_mean", step.reward_mean},
+        {"lag_mean", step.lag_mean},
+        {"lag_max", step.lag_max},
+        {"masked_share", step.masked_share_low + step.masked_share_high},
+        {"explained_variance", number_or_null(step.explained_variance)},
+        {"entropy", step.entropy},
+        {"step_seconds", step.step_seconds},
+        {"generated_tokens_per_second", step.generated_tokens_per_second},
+        {"trained_tokens_per_second", step.trained_tokens_per_second}}}};
 }
 
 HttpResponse spec_response(const SpecInfo& info) {

@@ -18,6 +18,7 @@ struct GatewaySetup {
   std::shared_ptr<const Model> model;
   Settings settings;
   Metrics* metrics = nullptr;
+  std::function<void()> request_drain;
 };
 
 struct GatewayState {
@@ -37,6 +38,11 @@ void get_trajectories(GatewaySelf self, const GatewaySetup& setup, const HttpExc
 void get_trajectory(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 void get_reward_spec(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 void put_reward_spec(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_pause(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // operation.cpp
+void post_resume(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_drain(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_checkpoint(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_rollback(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 void get_models(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // completions.cpp
 void post_chat(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <iostream>
 
 #include "actors/service.hpp"
@@ -16,6 +18,7 @@ int serve(const ServeCommand& command) {
   ServiceOptions options;
   options.settings = *settings;
   options.steps = command.steps;
+  options.fresh = command.fresh;
   options.on_step = [json = command.json](const StepReport& report) {
     std::cout << (json ? progress_json(report) : progress_line(report)) << std::endl;
   };
@@ -25,6 +28,7 @@ int serve(const ServeCommand& command) {
   SignalWatch watch([&service] { service->request_stop(); });
   const auto ended = service->wait();
   if (!ended) return complain(failed, ended.error().message);
+  if (!service->drain()) _exit(done);  // what is still at work would hold up the end
   return done;
 }
 
