@@ -3,7 +3,7 @@
 
 #include "tests/torch_doctest.hpp"
 
-#include "models/leaves.hpp"
+#include "models/dtype.hpp"
 #include "models/token_logp.hpp"
 
 namespace millrace {
