@@ -1,6 +1,7 @@
 #pragma once
-// Loops over rows that LibTorch would make of five to ten operations each. Numbers are float32 or bfloat16 in memory and
-// float32 in registers. Included by models/operations.cpp only: every loop is compiled once plainly and once for AVX-512.
+// Loops over rows that LibTorch would make of five to ten operations each. Numbers are float32 or bfloat16 in memory
+// and float32 in registers. Included by models/operations.cpp only: every loop is compiled once plainly and once for
+// AVX-512.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -40,7 +41,8 @@ template <class Loop>
   loop(row);
 }
 
-// loop(row) for all rows, on all threads. It has to be always_inline, so that it is compiled for both kinds of register.
+// loop(row) for all rows, on all threads. It has to be always_inline, so that it is compiled for both kinds of
+// register.
 template <class Loop>
 void over_rows(std::int64_t rows, std::int64_t row_size, const Loop& loop) {
   static const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
@@ -57,35 +59,37 @@ void over_rows(std::int64_t rows, std::int64_t row_size, const Loop& loop) {
 template <class T>
 void rms_norm(const float* x, const T* weight, T* y, float* scale, std::int64_t rows, std::int64_t size,
               float epsilon) {
-  over_rows(rows, size, MILLRACE_ROW_LOOP {
-    const float* in = x + row * size;
-    T* out = y + row * size;
-    float squares = 0;
+  over_rows(
+      rows, size, MILLRACE_ROW_LOOP {
+        const float* in = x + row * size;
+        T* out = y + row * size;
+        float squares = 0;
 #pragma omp simd reduction(+ : squares)
-    for (std::int64_t i = 0; i < size; ++i) squares += in[i] * in[i];
-    const float s = 1.0f / std::sqrt(squares / static_cast<float>(size) + epsilon);
-    scale[row] = s;
+        for (std::int64_t i = 0; i < size; ++i) squares += in[i] * in[i];
+        const float s = 1.0f / std::sqrt(squares / static_cast<float>(size) + epsilon);
+        scale[row] = s;
 #pragma omp simd
-    for (std::int64_t i = 0; i < size; ++i) narrow(in[i] * s * widened(weight[i]), out[i]);
-  });
+        for (std::int64_t i = 0; i < size; ++i) narrow(in[i] * s * widened(weight[i]), out[i]);
+      });
 }
 
 // dx = scale * (w dy - x * scale^2 * mean(w dy x)).
 template <class T>
 void rms_norm_backward(const float* x, const T* weight, const float* scale, const T* dy, float* dx, std::int64_t rows,
                        std::int64_t size) {
-  over_rows(rows, size, MILLRACE_ROW_LOOP {
-    const float* in = x + row * size;
-    const T* g = dy + row * size;
-    float* out = dx + row * size;
-    const float s = scale[row];
-    float dot = 0;
+  over_rows(
+      rows, size, MILLRACE_ROW_LOOP {
+        const float* in = x + row * size;
+        const T* g = dy + row * size;
+        float* out = dx + row * size;
+        const float s = scale[row];
+        float dot = 0;
 #pragma omp simd reduction(+ : dot)
-    for (std::int64_t i = 0; i < size; ++i) dot += widened(g[i]) * widened(weight[i]) * in[i];
-    const float back = dot * s * s / static_cast<float>(size);
+        for (std::int64_t i = 0; i < size; ++i) dot += widened(g[i]) * widened(weight[i]) * in[i];
+        const float back = dot * s * s / static_cast<float>(size);
 #pragma omp simd
-    for (std::int64_t i = 0; i < size; ++i) out[i] = s * (widened(g[i]) * widened(weight[i]) - in[i] * back);
-  });
+        for (std::int64_t i = 0; i < size; ++i) out[i] = s * (widened(g[i]) * widened(weight[i]) - in[i] * back);
+      });
 }
 
 // dw += sum over rows of dy * x * scale. On one thread: columns are few.
@@ -105,57 +109,61 @@ void rms_norm_weight_gradient(const float* x, const float* scale, const T* dy, f
 // y = silu(gate) * up
 template <class T>
 void gated(const T* gate, const T* up, T* y, std::int64_t rows, std::int64_t size) {
-  over_rows(rows, size, MILLRACE_ROW_LOOP {
-    const std::int64_t begin = row * size;
+  over_rows(
+      rows, size, MILLRACE_ROW_LOOP {
+        const std::int64_t begin = row * size;
 #pragma omp simd
-    for (std::int64_t i = begin; i < begin + size; ++i) {
-      const float g = widened(gate[i]);
-      narrow(g * sigmoid(g) * widened(up[i]), y[i]);
-    }
-  });
+        for (std::int64_t i = begin; i < begin + size; ++i) {
+          const float g = widened(gate[i]);
+          narrow(g * sigmoid(g) * widened(up[i]), y[i]);
+        }
+      });
 }
 
 template <class T>
 void gated_backward(const T* gate, const T* up, const T* dy, T* dgate, T* dup, std::int64_t rows, std::int64_t size) {
-  over_rows(rows, size, MILLRACE_ROW_LOOP {
-    const std::int64_t begin = row * size;
+  over_rows(
+      rows, size, MILLRACE_ROW_LOOP {
+        const std::int64_t begin = row * size;
 #pragma omp simd
-    for (std::int64_t i = begin; i < begin + size; ++i) {
-      const float g = widened(gate[i]), d = widened(dy[i]), s = sigmoid(g);
-      narrow(d * widened(up[i]) * s * (1.0f + g * (1.0f - s)), dgate[i]);
-      narrow(d * g * s, dup[i]);
-    }
-  });
+        for (std::int64_t i = begin; i < begin + size; ++i) {
+          const float g = widened(gate[i]), d = widened(dy[i]), s = sigmoid(g);
+          narrow(d * widened(up[i]) * s * (1.0f + g * (1.0f - s)), dgate[i]);
+          narrow(d * g * s, dup[i]);
+        }
+      });
 }
 
 // Rotates the pairs (i, i + half) of every head by the row's angles; sign -1 rotates back.
 template <class T>
 void rotate(const T* x, const float* cosines, const float* sines, T* y, std::int64_t rows, std::int64_t heads,
             std::int64_t half, float sign) {
-  over_rows(rows, heads * half * 2, MILLRACE_ROW_LOOP {
-    const float* c = cosines + row * half;
-    const float* s = sines + row * half;
-    for (std::int64_t head = 0; head < heads; ++head) {
-      const T* in = x + (row * heads + head) * half * 2;
-      T* out = y + (row * heads + head) * half * 2;
+  over_rows(
+      rows, heads * half * 2, MILLRACE_ROW_LOOP {
+        const float* c = cosines + row * half;
+        const float* s = sines + row * half;
+        for (std::int64_t head = 0; head < heads; ++head) {
+          const T* in = x + (row * heads + head) * half * 2;
+          T* out = y + (row * heads + head) * half * 2;
 #pragma omp simd
-      for (std::int64_t i = 0; i < half; ++i) {
-        const float a = widened(in[i]), b = widened(in[i + half]);
-        narrow(a * c[i] - sign * b * s[i], out[i]);
-        narrow(b * c[i] + sign * a * s[i], out[i + half]);
-      }
-    }
-  });
+          for (std::int64_t i = 0; i < half; ++i) {
+            const float a = widened(in[i]), b = widened(in[i + half]);
+            narrow(a * c[i] - sign * b * s[i], out[i]);
+            narrow(b * c[i] + sign * a * s[i], out[i + half]);
+          }
+        }
+      });
 }
 
 // y = x + update
 template <class T>
 void add(const float* x, const T* update, float* y, std::int64_t rows, std::int64_t size) {
-  over_rows(rows, size, MILLRACE_ROW_LOOP {
-    const std::int64_t begin = row * size;
+  over_rows(
+      rows, size, MILLRACE_ROW_LOOP {
+        const std::int64_t begin = row * size;
 #pragma omp simd
-    for (std::int64_t i = begin; i < begin + size; ++i) y[i] = x[i] + widened(update[i]);
-  });
+        for (std::int64_t i = begin; i < begin + size; ++i) y[i] = x[i] + widened(update[i]);
+      });
 }
 
 #undef MILLRACE_ROW_LOOP

@@ -21,10 +21,11 @@ const std::uint16_t* bits_of(const at::Tensor& tensor) {
 
 at::Tensor wide_product(const at::Tensor& x, const at::Tensor& weight) {
   if (x.scalar_type() != at::kBFloat16) return at::linear(x, weight);
-  const int rows = static_cast<int>(x.size(0)), in = static_cast<int>(x.size(1)), out = static_cast<int>(weight.size(0));
+  const int rows = static_cast<int>(x.size(0)), in = static_cast<int>(x.size(1)),
+            out = static_cast<int>(weight.size(0));
   at::Tensor result = at::empty({rows, out}, at::kFloat);
-  cblas_gemm_bf16bf16f32(row_major, as_it_is, transposed, rows, out, in, 1.0f, bits_of(x), in, bits_of(weight), in, 0.0f,
-                         result.data_ptr<float>(), out);
+  cblas_gemm_bf16bf16f32(row_major, as_it_is, transposed, rows, out, in, 1.0f, bits_of(x), in, bits_of(weight), in,
+                         0.0f, result.data_ptr<float>(), out);
   return result;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products whose result is float32 although their factors may be bfloat16, which LibTorch does not offer on CPUs.
-// All tensors are contiguous; both factors have one dtype.
+// Matrix products whose result is float32 although their factors may be bfloat16, which LibTorch does not offer on
+// CPUs. All tensors are contiguous; both factors have one dtype.
 #include <ATen/ATen.h>
 
 namespace millrace {

@@ -5,6 +5,10 @@
 
 #include "models/matrix_product.hpp"
 
+// g++ 12 takes the undefined registers of its own AVX-512 header for a mistake.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
 namespace millrace {
 
 namespace {

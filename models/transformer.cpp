@@ -46,9 +46,7 @@ at::Tensor hidden_states(const Architecture& architecture, const Weights& weight
   return rms_norm(hidden, weights.final_norm, architecture.norm_eps);
 }
 
-at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) {
-  return float_product(hidden, weights.head);
-}
+at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) { return float_product(hidden, weights.head); }
 
 Weights weights_of(const Snapshot& snapshot, at::ScalarType dtype) {
   if (dtype == at::kFloat) return snapshot.weights;

@@ -84,11 +84,12 @@ struct Pack {
 
 Pack make_pack(std::span<const Sequence> sequences, at::ScalarType dtype);
 
-// Final hidden states [total, hidden], normed, of the weights' dtype. A backward pass adds to the float32 grad() of every
-// weight that requires a gradient.
+// Final hidden states [total, hidden], normed, of the weights' dtype. A backward pass adds to the float32 grad() of
+// every weight that requires a gradient.
 at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack);
 
-// Logits [rows, vocab] in float32 of the given hidden rows.
+// Logits [rows, vocab] in float32 of the given hidden rows. Not differentiable: the policy learner knows their
+// gradient.
 at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden);
 
 // Shape of the tensor of that name, as for_each_tensor names them.

@@ -33,41 +33,42 @@ using Inputs = std::vector<at::Tensor>;
 TEST_CASE("values and gradients are those of LibTorch's own operations") {
   at::manual_seed(3);
   SUBCASE("projection") {
-    check_same({leaf(at::randn({5, 24})), leaf(at::randn({7, 24}))},
-               [](const Inputs& in) { return project(in[0], in[1]); },
-               [](const Inputs& in) { return at::linear(in[0], in[1]); });
+    check_same(
+        {leaf(at::randn({5, 24})), leaf(at::randn({7, 24}))}, [](const Inputs& in) { return project(in[0], in[1]); },
+        [](const Inputs& in) { return at::linear(in[0], in[1]); });
   }
   SUBCASE("norm") {
-    check_same({leaf(at::randn({5, 24}) * 3), leaf(at::randn({24}))},
-               [](const Inputs& in) { return rms_norm(in[0], in[1], 1e-5); },
-               [](const Inputs& in) {
-                 return in[0] * (in[0].square().mean(-1, true) + 1e-5).rsqrt() * in[1];
-               });
+    check_same(
+        {leaf(at::randn({5, 24}) * 3), leaf(at::randn({24}))},
+        [](const Inputs& in) { return rms_norm(in[0], in[1], 1e-5); },
+        [](const Inputs& in) { return in[0] * (in[0].square().mean(-1, true) + 1e-5).rsqrt() * in[1]; });
   }
   SUBCASE("gate") {
-    check_same({leaf(at::randn({5, 33}) * 4), leaf(at::randn({5, 33}))},
-               [](const Inputs& in) { return gated(in[0], in[1]); },
-               [](const Inputs& in) { return at::silu(in[0]) * in[1]; });
+    check_same(
+        {leaf(at::randn({5, 33}) * 4), leaf(at::randn({5, 33}))}, [](const Inputs& in) { return gated(in[0], in[1]); },
+        [](const Inputs& in) { return at::silu(in[0]) * in[1]; });
   }
   SUBCASE("residual") {
-    check_same({leaf(at::randn({5, 24})), leaf(at::randn({5, 24}))},
-               [](const Inputs& in) { return residual(in[0], in[1]); },
-               [](const Inputs& in) { return in[0] + in[1]; });
+    check_same(
+        {leaf(at::randn({5, 24})), leaf(at::randn({5, 24}))}, [](const Inputs& in) { return residual(in[0], in[1]); },
+        [](const Inputs& in) { return in[0] + in[1]; });
   }
   SUBCASE("rotation") {
     const at::Tensor angles = at::randn({5, 4});
     const Rotary rotary{angles.cos(), angles.sin()};
-    check_same({leaf(at::randn({5, 3, 8}))}, [&](const Inputs& in) { return rotate(in[0], rotary); },
-               [&](const Inputs& in) {
-                 const auto halves = in[0].chunk(2, -1);
-                 const at::Tensor c = rotary.cos.unsqueeze(1), s = rotary.sin.unsqueeze(1);
-                 return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
-               });
+    check_same(
+        {leaf(at::randn({5, 3, 8}))}, [&](const Inputs& in) { return rotate(in[0], rotary); },
+        [&](const Inputs& in) {
+          const auto halves = in[0].chunk(2, -1);
+          const at::Tensor c = rotary.cos.unsqueeze(1), s = rotary.sin.unsqueeze(1);
+          return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
+        });
   }
   SUBCASE("embedding, with a token that comes twice") {
     const at::Tensor tokens = at::tensor({3, 1, 3}, at::kLong);
-    check_same({leaf(at::randn({6, 8}))}, [&](const Inputs& in) { return embed(in[0], tokens); },
-               [&](const Inputs& in) { return at::embedding(in[0], tokens); });
+    check_same(
+        {leaf(at::randn({6, 8}))}, [&](const Inputs& in) { return embed(in[0], tokens); },
+        [&](const Inputs& in) { return at::embedding(in[0], tokens); });
   }
 }
 
