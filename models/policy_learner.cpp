@@ -1,6 +1,5 @@
 #include "models/policy_learner.hpp"
 
-#include <atomic>
 #include <cmath>
 #include <utility>
 
@@ -15,19 +14,15 @@
 #include "models/objectives/objective.hpp"
 #include "models/optimizer.hpp"
 #include "models/token_logp.hpp"
+#include "models/trained_actions.hpp"
 #include "models/transformer.hpp"
+#include "models/weight_sets.hpp"
 
 namespace millrace {
 
 namespace {
 
 constexpr std::int64_t rows_at_once = 256;  // of logits: 50 MB in float32 for a vocabulary of 49152
-
-std::vector<at::Tensor> tensors_of(const Weights& weights, bool tied) {
-  std::vector<at::Tensor> tensors;
-  for_each_tensor(weights, tied, [&](const std::string&, const at::Tensor& tensor) { tensors.push_back(tensor); });
-  return tensors;
-}
 
 std::vector<std::string> names_of(const Snapshot& snapshot) {
   std::vector<std::string> names;
@@ -36,39 +31,6 @@ std::vector<std::string> names_of(const Snapshot& snapshot) {
   return names;
 }
 
-// Tensors of the shapes of `like`, with any content.
-Weights empty_like(const Weights& like, bool tied, at::ScalarType dtype) {
-  Weights weights = like;
-  for_each_tensor(weights, tied,
-                  [dtype](const std::string&, at::Tensor& tensor) { tensor = at::empty(tensor.sizes(), dtype); });
-  if (tied) weights.head = weights.embedding;
-  return weights;
-}
-
-// Memory for weights to come. A set is used again once nobody holds the snapshot that was made of it.
-class WeightSets {
- public:
-  // A snapshot of the shapes of `like`, with any content; with narrow weights where `dtype` is not float32.
-  SnapshotPtr take(const Snapshot& like, Version version, at::ScalarType dtype) {
-    for (auto published = published_.begin(); published != published_.end(); ++published) {
-      if (published->use_count() > 1) continue;
-      // Whoever held it has read for the last time before letting go; what we write comes after.
-      std::atomic_thread_fence(std::memory_order_acquire);
-      const auto again =
-          std::make_shared<const Snapshot>(version, like.architecture, (*published)->weights, (*published)->narrow);
-      published_.erase(published);
-      return again;
-    }
-    const bool tied = like.architecture.tied;
-    return std::make_shared<const Snapshot>(version, like.architecture, empty_like(like.weights, tied, at::kFloat),
-                                            dtype == at::kFloat ? Weights{} : empty_like(like.weights, tied, dtype));
-  }
-  void published(SnapshotPtr snapshot) { published_.push_back(std::move(snapshot)); }
-
- private:
-  std::vector<SnapshotPtr> published_;  // only ours: the weights a model was loaded with are never written
-};
-
 // One bad number must not poison the others of its batch: such a sequence is left out, tokens and all.
 bool takes_part(const Sequence& sequence, const std::vector<float>& advantages) {
   check_shape(sequence);
@@ -76,59 +38,6 @@ bool takes_part(const Sequence& sequence, const std::vector<float>& advantages) 
     if (sequence.mask[t] && !(std::isfinite(sequence.behaviour[t]) && std::isfinite(advantages.at(t)))) return false;
   }
   return action_count(sequence) > 0;
-}
-
-// Sum of all rewards: what the trajectory was worth.
-double reward_of(const Sequence& sequence) {
-  double sum = 0;
-  for (const float reward : sequence.rewards) sum += reward;
-  return sum;
-}
-
-// What the loss needs to know of each action token, [tokens].
-struct Actions {
-  at::Tensor rows;  // of the hidden states: where the token is predicted, the row of the token before it
-  at::Tensor tokens, temperature;
-  ActionTokens objective;  // all but the log-prob itself
-
-  Actions slice(std::int64_t begin, std::int64_t end) const {
-    const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, begin, end) : all; };
-    return {.rows = part(rows),
-            .tokens = part(tokens),
-            .temperature = part(temperature),
-            .objective = {.logp = {},
-                          .behaviour = part(objective.behaviour),
-                          .advantage = part(objective.advantage),
-                          .length = part(objective.length),
-                          .rewarded = part(objective.rewarded),
-                          .sequence_log_ratio = part(objective.sequence_log_ratio),
-                          .proximal = part(objective.proximal),
-                          .reference = part(objective.reference)}};
-  }
-};
-
-Actions actions_of(const Pack& pack, std::span<const Sequence> sequences) {
-  Actions actions;
-  actions.rows = per_action<std::int64_t>(sequences, [&](auto i, auto t) { return pack.rows[i][t - 1]; });
-  actions.tokens = per_action<std::int64_t>(sequences, [&](auto i, auto t) { return sequences[i].tokens[t]; });
-  actions.temperature =
-      per_action<float>(sequences, [&](auto i, auto) { return static_cast<float>(sequences[i].temperature); });
-  return actions;
-}
-
-Actions actions_of(const Pack& pack, std::span<const Sequence> sequences,
-                   std::span<const std::vector<float>> advantages) {
-  Actions actions = actions_of(pack, sequences);
-  std::vector<float> lengths, rewarded;
-  for (const Sequence& sequence : sequences) {
-    lengths.push_back(static_cast<float>(action_count(sequence)));
-    rewarded.push_back(reward_of(sequence) > 0 ? 1.0f : 0.0f);
-  }
-  actions.objective.behaviour = per_action<float>(sequences, [&](auto i, auto t) { return sequences[i].behaviour[t]; });
-  actions.objective.advantage = per_action<float>(sequences, [&](auto i, auto t) { return advantages[i][t]; });
-  actions.objective.length = per_action<float>(sequences, [&](auto i, auto) { return lengths[i]; });
-  actions.objective.rewarded = per_action<float>(sequences, [&](auto i, auto) { return rewarded[i]; });
-  return actions;
 }
 
 // Log-probs of the actions, [tokens], in pieces: no graph, and never all logits at once.
@@ -140,18 +49,6 @@ at::Tensor logp_of(const Weights& weights, const at::Tensor& hidden, const Actio
     pieces.push_back(TokenLogp(logits, part.tokens, part.temperature).logp());
   }
   return at::cat(pieces);
-}
-
-// Each action's mean over its own trajectory.
-at::Tensor mean_of_sequence(const at::Tensor& numbers, std::span<const Sequence> sequences) {
-  std::vector<at::Tensor> means;
-  std::int64_t begin = 0;
-  for (const Sequence& sequence : sequences) {
-    const auto length = static_cast<std::int64_t>(action_count(sequence));
-    means.push_back(numbers.slice(0, begin, begin + length).mean().expand({length}));
-    begin += length;
-  }
-  return at::cat(means);
 }
 
 }  // namespace
