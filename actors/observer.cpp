@@ -18,6 +18,18 @@ void heed_guard(ObserverState& state, const ObserverSetup& setup) {
                            std::to_string(state.guard->last_good()) + ")");
 }
 
+void evaluate(Self self, const ObserverSetup& setup, Version version) {
+  if (setup.evaluation.every == 0 || version % static_cast<Version>(setup.evaluation.every) != 0) return;
+  self->request(setup.evaluator, caf::infinite, evaluate_atom_v, version)
+      .then(
+          [self, metrics = setup.metrics](const Evaluation& evaluation) {
+            if (evaluation.version == 0) return;  // the one before was still going on
+            self->state.evaluation = evaluation;
+            metrics->evaluated(evaluation);
+          },
+          [](const caf::error& error) { log_warning("observer", "no evaluation: " + caf::to_string(error)); });
+}
+
 void show(Self self, const ObserverSetup& setup) {
   auto& state = self->state;
   while (!state.policy.empty() && !state.value.empty()) {
@@ -29,9 +41,11 @@ void show(Self self, const ObserverSetup& setup) {
     state.policy.pop_front();
     state.value.pop_front();
     state.measure(report, *setup.activity);
+    report.evaluation = state.evaluation;
     state.latest = report;
     setup.on_step(report);
     heed_guard(state, setup);
+    evaluate(self, setup, report.policy_version);
   }
 }
 

@@ -126,6 +126,10 @@ std::vector<Field> fields_of(Settings& s) {
        "first batches that train the critic only; not given: the recipe's"},
       {"value.dtype", &s.value.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
 
+      {"evaluation.every", &s.evaluation.every, from_to(0, most), "versions",
+       "from one evaluation on tasks that are not trained to the next; 0 = none"},
+      {"evaluation.tasks", &s.evaluation.tasks, from_to(1, most), "tasks", "of an evaluation, always the same"},
+
       {"guard.action", &s.guard.action, one_of({"off", "warn"}), "", "on a collapse: nothing, or a warning"},
       {"guard.patience", &s.guard.patience, from_to(1, most), "steps", "in a row that must be wrong"},
       {"guard.min_entropy", &s.guard.min_entropy, from_to(0, 100), "nats", "less is a collapse"},

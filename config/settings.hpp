@@ -75,6 +75,12 @@ struct ValueSettings {
   std::string dtype = "auto";
 };
 
+// The policy on tasks it is not trained on.
+struct EvaluationSettings {
+  int every = 0;   // versions from one evaluation to the next; 0 = none
+  int tasks = 16;  // always the same
+};
+
 // What counts as a collapse, and what is done about it.
 struct GuardSettings {
   std::string action = "warn";  // off | warn
@@ -129,6 +135,7 @@ struct Settings {
   GenerationSettings generation;
   PolicySettings policy;
   ValueSettings value;
+  EvaluationSettings evaluation;
   GuardSettings guard;
   HttpSettings http;
   StateSettings state;

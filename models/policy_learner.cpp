@@ -21,8 +21,6 @@ namespace millrace {
 
 namespace {
 
-constexpr std::int64_t rows_at_once = 256;  // of logits: 50 MB in float32 for a vocabulary of 49152
-
 std::vector<at::Tensor> tensors_of(const Weights& weights, bool tied) {
   std::vector<at::Tensor> tensors;
   for_each_tensor(weights, tied, [&](const std::string&, const at::Tensor& tensor) { tensors.push_back(tensor); });
@@ -131,15 +129,8 @@ Actions actions_of(const Pack& pack, std::span<const Sequence> sequences,
   return actions;
 }
 
-// Log-probs of the actions, [tokens], in pieces: no graph, and never all logits at once.
 at::Tensor logp_of(const Weights& weights, const at::Tensor& hidden, const Actions& actions) {
-  std::vector<at::Tensor> pieces;
-  for (std::int64_t begin = 0; begin < actions.rows.size(0); begin += rows_at_once) {
-    const Actions part = actions.slice(begin, begin + rows_at_once);
-    const at::Tensor logits = logits_of(weights, hidden.index_select(0, part.rows));
-    pieces.push_back(TokenLogp(logits, part.tokens, part.temperature).logp());
-  }
-  return at::cat(pieces);
+  return logp_in_pieces(weights, hidden, actions.rows, actions.tokens, actions.temperature);
 }
 
 // Each action's mean over its own trajectory.

@@ -55,6 +55,16 @@ using SessionActor = caf::typed_actor<
     // Its time is over.
     caf::reacts_to<expire_atom>>;
 
+// Whoever takes finished sessions: the gatekeeper, or the evaluator for those of its own.
+using SubmissionsActor = caf::typed_actor<caf::reacts_to<submit_atom, FinishedSession>>;
+
+// Lets the policy write on tasks it is not trained on.
+using EvaluatorActor = caf::typed_actor<
+    // Evaluates the policy, of which this version has just been published; answered when all tasks are done.
+    caf::replies_to<evaluate_atom, Version>::with<Evaluation>,
+    // One of its sessions has ended.
+    caf::reacts_to<submit_atom, FinishedSession>>;
+
 // Samples all live turns together, one token a step.
 using GeneratorActor = caf::typed_actor<
     // Samples a turn; answered when it has ended. If the asker dies first, the turn is dropped.
