@@ -16,6 +16,7 @@ struct ObserverSetup {
   GuardSettings guard;
   EvaluationSettings evaluation;
   EvaluatorActor evaluator;
+  GatekeeperActor gatekeeper;
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;
   std::function<void(const StepReport&)> on_step;

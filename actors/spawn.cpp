@@ -46,7 +46,8 @@ int threads_each(const Settings& settings) {
 Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::function<void(const StepReport&)> on_step,
                      std::function<void(const std::string&)> on_failure) {
   const Settings& settings = parts.settings;
-  const LearnerSetup learner{parts.model, settings, threads_each(settings), parts.metrics, parts.activity};
+  const LearnerSetup learner{parts.model,   settings,       threads_each(settings),
+                             parts.metrics, parts.activity, parts.pretrained};
 
   auto gatekeeper_actor = system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
   auto scorer_actor = system.spawn(scorer, parts.spec, settings.reward.directory, parts.metrics);
@@ -55,8 +56,9 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const SessionSetup sessions{gatekeeper_actor,       gatekeeper_actor,       generator_actor, scorer_actor,
                               parts.model->tokenizer, parts.make_environment, settings,        parts.metrics};
   auto evaluator_actor = system.spawn<caf::detached>(evaluator, parts.model, sessions, learner.threads);
-  auto observer_actor = system.spawn(observer, ObserverSetup{settings.guard, settings.evaluation, evaluator_actor,
-                                                             parts.metrics, parts.activity, std::move(on_step)});
+  auto observer_actor =
+      system.spawn(observer, ObserverSetup{settings.guard, settings.evaluation, evaluator_actor, gatekeeper_actor,
+                                           parts.metrics, parts.activity, std::move(on_step)});
   auto policy_actor =
       system.spawn<caf::detached>(policy_learner, learner, gatekeeper_actor, generator_actor, observer_actor);
   auto value_actor =

@@ -34,6 +34,8 @@ using GatekeeperActor = caf::typed_actor<
     caf::replies_to<checkpoint_atom>::with<CheckpointReply>,
     // Back to the checkpoint with this policy version, under a new number.
     caf::replies_to<rollback_atom, Version>::with<CheckpointReply>,
+    // The guard's: back to the newest checkpoint that is no newer than this version.
+    caf::replies_to<rollback_atom, guard_atom, Version>::with<CheckpointReply>,
     // The checkpointer's credit: answered when there is something to do; the open step is not completed from then on.
     caf::replies_to<order_atom>::with<CheckpointOrder>,
     // It has both learners' images: the open step may be completed.
