@@ -118,9 +118,8 @@ void GatekeeperState::answer_drains() {
 
 GateStatus GatekeeperState::status() const {
   const auto checkpoints = gate->ledger().checkpoints();
-  return {gate->ledger().counts(), gate->capacity(),
-          gate->running(),         gate->learner_version(),
-          name_of(gate->mode()),   checkpoints.empty() ? CheckpointRow{} : checkpoints.front()};
+  return {gate->ledger().counts(), gate->capacity(),      gate->running(),
+          gate->learner_version(), name_of(gate->mode()), checkpoints.empty() ? CheckpointRow{} : checkpoints.front()};
 }
 
 GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<GatekeeperState> self,
@@ -183,6 +182,18 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
       },
       [self](rollback_atom, Version version) {
         auto promise = self->make_response_promise<CheckpointReply>();
+        self->state.want_rollback(version, promise);
+        self->state.serve();
+        return promise;
+      },
+      [self](rollback_atom, guard_atom, Version at_most) {
+        auto promise = self->make_response_promise<CheckpointReply>();
+        Version version = at_most;
+        for (const CheckpointRow& row : self->state.gate->ledger().checkpoints()) {  // newest first
+          if (row.policy_version > at_most) continue;
+          version = row.policy_version;
+          break;
+        }
         self->state.want_rollback(version, promise);
         self->state.serve();
         return promise;

@@ -39,7 +39,8 @@ struct GatekeeperState {
   static const char* name;
 };
 
-// start: the policy's version as the service starts. steps: no step begins after so many published versions; 0 = no limit.
+// start: the policy's version as the service starts. steps: no step begins after so many published versions; 0 = no
+// limit.
 GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<GatekeeperState> self,
                                           std::shared_ptr<Ledger> ledger, Version start, std::uint64_t steps,
                                           Settings settings, Metrics* metrics);

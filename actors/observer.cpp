@@ -9,13 +9,38 @@ namespace {
 
 using Self = ObserverActor::stateful_pointer<ObserverState>;
 
-void heed_guard(ObserverState& state, const ObserverSetup& setup) {
+void heed_guard(Self self, const ObserverSetup& setup) {
+  auto& state = self->state;
   if (!state.guard) return;
   const std::string wrong = state.guard->judge(state.latest);
   if (wrong.empty()) return;
   setup.metrics->guard_alarm();
   log_warning("guard", wrong + " (version " + std::to_string(state.latest.policy_version) + ", last good one " +
                            std::to_string(state.guard->last_good()) + ")");
+  if (setup.guard.action == "stop") {
+    log_warning("guard", "no further version is published: `millrace resume` goes on");
+    self->request(setup.gatekeeper, caf::infinite, mode_atom_v, GateMode::paused)
+        .then([](const GateStatus&) {}, [](const caf::error& error) { log_warning("guard", caf::to_string(error)); });
+  } else if (setup.guard.action == "rollback") {
+    self->request(setup.gatekeeper, caf::infinite, rollback_atom_v, guard_atom_v, state.guard->last_good())
+        .then(
+            [](const CheckpointReply& reply) {
+              if (!reply.error.empty()) log_warning("guard", "no rollback: " + reply.error);
+            },
+            [](const caf::error& error) { log_warning("guard", "no rollback: " + caf::to_string(error)); });
+  }
+}
+
+void evaluate(Self self, const ObserverSetup& setup, Version version) {
+  if (setup.evaluation.every == 0 || version % static_cast<Version>(setup.evaluation.every) != 0) return;
+  self->request(setup.evaluator, caf::infinite, evaluate_atom_v, version)
+      .then(
+          [self, metrics = setup.metrics](const Evaluation& evaluation) {
+            if (evaluation.version == 0) return;  // the one before was still going on
+            self->state.evaluation = evaluation;
+            metrics->evaluated(evaluation);
+          },
+          [](const caf::error& error) { log_warning("observer", "no evaluation: " + caf::to_string(error)); });
 }
 
 void show(Self self, const ObserverSetup& setup) {
@@ -29,9 +54,11 @@ void show(Self self, const ObserverSetup& setup) {
     state.policy.pop_front();
     state.value.pop_front();
     state.measure(report, *setup.activity);
+    report.evaluation = state.evaluation;
     state.latest = report;
     setup.on_step(report);
-    heed_guard(state, setup);
+    heed_guard(self, setup);
+    evaluate(self, setup, report.policy_version);
   }
 }
 

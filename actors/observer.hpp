@@ -14,6 +14,9 @@ namespace millrace {
 
 struct ObserverSetup {
   GuardSettings guard;
+  EvaluationSettings evaluation;
+  EvaluatorActor evaluator;
+  GatekeeperActor gatekeeper;
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;
   std::function<void(const StepReport&)> on_step;
@@ -24,6 +27,7 @@ struct ObserverState {
   std::deque<ValueReport> value;
   StepReport latest;
   std::optional<Guard> guard;
+  Evaluation evaluation;  // the last one
 
   // What the counters stood at when the last report was made.
   std::chrono::steady_clock::time_point since;

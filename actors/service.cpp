@@ -157,6 +157,12 @@ expected<Service> Service::start(ServiceOptions options) {
   expected<Model> model = load_model(settings.model, settings.seed);
   if (!model) return tl::unexpected(model.error());
   log_info("service", "loaded " + model->name);
+  std::shared_ptr<const PretrainedValue> pretrained;
+  if (!settings.value.path.empty()) {
+    auto read = read_pretrained(settings.value.path);
+    if (!read) return fail("value.path: " + read.error().message);
+    pretrained = *read;
+  }
 
   if (state->options.fresh) {
     expected<std::string> moved = move_aside(settings.state.directory);
@@ -185,7 +191,8 @@ expected<Service> Service::start(ServiceOptions options) {
               [raw = state.get()] { raw->verdict.end(""); },
               settings,
               &state->metrics,
-              &state->activity};
+              &state->activity,
+              pretrained};
   State* raw = state.get();
   state->wiring = spawn_service(
       *state->system, parts, [raw](const StepReport& report) { raw->on_step(report); },

@@ -38,7 +38,7 @@ void submit(Self self, Ending ending, Outcome outcome, const std::string& reason
     finished.reason = reason;
   }
   finished.outcome = outcome;
-  self->send(state.setup->gatekeeper, submit_atom_v, std::move(finished));
+  self->send(state.setup->submissions, submit_atom_v, std::move(finished));
   self->quit();
 }
 

@@ -10,6 +10,7 @@ namespace millrace {
 // What every session of this service needs to know and whom to ask.
 struct SessionSetup {
   GatekeeperActor gatekeeper;
+  SubmissionsActor submissions;  // who takes the trajectories; in training the gatekeeper
   GeneratorActor generator;
   ScorerActor scorer;
   std::shared_ptr<const Tokenizer> tokenizer;

@@ -8,6 +8,7 @@
 #include <caf/exit_reason.hpp>
 
 #include "actors/checkpointer.hpp"
+#include "actors/evaluator.hpp"
 #include "actors/gatekeeper.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/generator.hpp"
@@ -45,14 +46,19 @@ int threads_each(const Settings& settings) {
 Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::function<void(const StepReport&)> on_step,
                      std::function<void(const std::string&)> on_failure) {
   const Settings& settings = parts.settings;
-  const LearnerSetup learner{parts.model, settings, threads_each(settings), parts.metrics, parts.activity};
+  const LearnerSetup learner{parts.model,   settings,       threads_each(settings),
+                             parts.metrics, parts.activity, parts.pretrained};
 
-  auto observer_actor =
-      system.spawn(observer, ObserverSetup{settings.guard, parts.metrics, parts.activity, std::move(on_step)});
   auto gatekeeper_actor = system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
   auto scorer_actor = system.spawn(scorer, parts.spec, settings.reward.directory, parts.metrics);
   auto generator_actor =
       system.spawn<caf::detached>(generator, parts.model, settings, learner.threads, parts.metrics, parts.activity);
+  const SessionSetup sessions{gatekeeper_actor,       gatekeeper_actor,       generator_actor, scorer_actor,
+                              parts.model->tokenizer, parts.make_environment, settings,        parts.metrics};
+  auto evaluator_actor = system.spawn<caf::detached>(evaluator, parts.model, sessions, learner.threads);
+  auto observer_actor =
+      system.spawn(observer, ObserverSetup{settings.guard, settings.evaluation, evaluator_actor, gatekeeper_actor,
+                                           parts.metrics, parts.activity, std::move(on_step)});
   auto policy_actor =
       system.spawn<caf::detached>(policy_learner, learner, gatekeeper_actor, generator_actor, observer_actor);
   auto value_actor =
@@ -62,10 +68,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
       std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
           gatekeeper_actor, value_actor, policy_actor, scorer_actor, CheckpointStore(settings.state.directory),
           parts.model->name, parts.incarnation, parts.metrics}));
-  auto host_actor =
-      system.spawn(session_host, std::make_shared<const SessionSetup>(SessionSetup{
-                                     gatekeeper_actor, generator_actor, scorer_actor, parts.model->tokenizer,
-                                     parts.make_environment, settings, parts.metrics}));
+  auto host_actor = system.spawn(session_host, std::make_shared<const SessionSetup>(sessions));
   auto gateway_actor = system.spawn(gateway, std::make_shared<const GatewaySetup>(GatewaySetup{
                                                  gatekeeper_actor, generator_actor, scorer_actor, observer_actor,
                                                  parts.model, settings, parts.metrics, parts.request_drain}));
@@ -81,6 +84,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   add(gateway_actor);
   add(host_actor);
   add(checkpointer_actor);
+  add(evaluator_actor);
   add(value_actor);
   add(policy_actor);
   add(generator_actor);

@@ -8,6 +8,7 @@
 #include "actors/protocol/interfaces.hpp"
 #include "runtime/activity.hpp"
 #include "runtime/environment.hpp"
+#include "runtime/pretrained_value.hpp"
 #include "runtime/reward.hpp"
 
 namespace millrace {
@@ -25,6 +26,7 @@ struct Parts {
   Settings settings;
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;
+  std::shared_ptr<const PretrainedValue> pretrained;
 };
 
 struct Wiring {

@@ -102,6 +102,10 @@ ValueLearnerActor::behavior_type value_learner(Self self, LearnerSetup setup, Ga
   if (baseline.kind == "value") {
     self->state.learner = std::make_unique<ValueLearner>(*setup.model, setup.settings.value, baseline);
     self->state.warmup_left = setup.settings.value.warmup_steps;
+    if (setup.pretrained) {
+      const auto restored = self->state.learner->restore(setup.pretrained->tensors.tensors());
+      if (!restored) throw std::runtime_error("value.path: " + restored.error().message);
+    }
   } else {
     self->state.baseline = std::make_unique<RewardBaseline>(baseline);
   }

@@ -8,6 +8,7 @@
 #include "models/reward_baseline.hpp"
 #include "models/value_learner.hpp"
 #include "runtime/activity.hpp"
+#include "runtime/pretrained_value.hpp"
 
 namespace millrace {
 
@@ -17,6 +18,7 @@ struct LearnerSetup {
   int threads = 1;
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;
+  std::shared_ptr<const PretrainedValue> pretrained;  // where the critic starts; null: from the policy
 };
 
 struct ValueLearnerState {

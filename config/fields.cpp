@@ -112,6 +112,8 @@ std::vector<Field> fields_of(Settings& s) {
        "a longer gradient is scaled down to it"},
       {"policy.dtype", &s.policy.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
 
+      {"value.path", &s.value.path, any(), "",
+       "a folder that `millrace pretrain-value` wrote; empty = the critic starts from the policy"},
       {"value.lr", &s.value.lr, from_to(0, 1), "", "learning rate"},
       {"value.weight_decay", &s.value.weight_decay, from_to(0, 1), "", "decoupled, as in AdamW"},
       {"value.beta1", &s.value.beta1, from_to(0, 0.999999), "", "decay of AdamW's mean"},
@@ -126,7 +128,12 @@ std::vector<Field> fields_of(Settings& s) {
        "first batches that train the critic only; not given: the recipe's"},
       {"value.dtype", &s.value.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
 
-      {"guard.action", &s.guard.action, one_of({"off", "warn"}), "", "on a collapse: nothing, or a warning"},
+      {"evaluation.every", &s.evaluation.every, from_to(0, most), "versions",
+       "from one evaluation on tasks that are not trained to the next; 0 = none"},
+      {"evaluation.tasks", &s.evaluation.tasks, from_to(1, most), "tasks", "of an evaluation, always the same"},
+
+      {"guard.action", &s.guard.action, one_of({"off", "warn", "stop", "rollback"}), "",
+       "on a collapse: nothing, a warning, no further version until resume, or back to a checkpoint before it"},
       {"guard.patience", &s.guard.patience, from_to(1, most), "steps", "in a row that must be wrong"},
       {"guard.min_entropy", &s.guard.min_entropy, from_to(0, 100), "nats", "less is a collapse"},
       {"guard.min_effective_sample_size", &s.guard.min_effective_sample_size, from_to(0, 1), "",

@@ -63,6 +63,7 @@ struct PolicySettings {
 };
 
 struct ValueSettings {
+  std::string path;  // a folder that `millrace pretrain-value` wrote; empty = the critic starts from the policy
   double lr = 5e-6;
   double weight_decay = 0.0;
   double beta1 = 0.9;
@@ -75,9 +76,15 @@ struct ValueSettings {
   std::string dtype = "auto";
 };
 
+// The policy on tasks it is not trained on.
+struct EvaluationSettings {
+  int every = 0;   // versions from one evaluation to the next; 0 = none
+  int tasks = 16;  // always the same
+};
+
 // What counts as a collapse, and what is done about it.
 struct GuardSettings {
-  std::string action = "warn";  // off | warn
+  std::string action = "warn";  // off | warn | stop (no further version) | rollback (to a checkpoint before it)
   int patience = 3;             // steps in a row that must be wrong
   double min_entropy = 0.01;    // nats
   double min_effective_sample_size = 0.05;
@@ -129,6 +136,7 @@ struct Settings {
   GenerationSettings generation;
   PolicySettings policy;
   ValueSettings value;
+  EvaluationSettings evaluation;
   GuardSettings guard;
   HttpSettings http;
   StateSettings state;

@@ -22,7 +22,6 @@ namespace millrace {
 
 namespace {
 
-constexpr std::int64_t rows_at_once = 256;  // of logits: 50 MB in float32 for a vocabulary of 49152
 
 std::vector<std::string> names_of(const Snapshot& snapshot) {
   std::vector<std::string> names;
@@ -40,15 +39,8 @@ bool takes_part(const Sequence& sequence, const std::vector<float>& advantages) 
   return action_count(sequence) > 0;
 }
 
-// Log-probs of the actions, [tokens], in pieces: no graph, and never all logits at once.
 at::Tensor logp_of(const Weights& weights, const at::Tensor& hidden, const Actions& actions) {
-  std::vector<at::Tensor> pieces;
-  for (std::int64_t begin = 0; begin < actions.rows.size(0); begin += rows_at_once) {
-    const Actions part = actions.slice(begin, begin + rows_at_once);
-    const at::Tensor logits = logits_of(weights, hidden.index_select(0, part.rows));
-    pieces.push_back(TokenLogp(logits, part.tokens, part.temperature).logp());
-  }
-  return at::cat(pieces);
+  return logp_in_pieces(weights, hidden, actions.rows, actions.tokens, actions.temperature);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "models/transformer.hpp"
+
 namespace millrace {
 
 TokenLogp::TokenLogp(at::Tensor logits, at::Tensor tokens, at::Tensor temperature)
@@ -29,6 +31,18 @@ at::Tensor TokenLogp::logits_gradient(const at::Tensor& logp_gradient, const at:
   probabilities_.mul_(-scaled);
   at::Tensor gradient = std::move(probabilities_).scatter_add_(1, tokens_.unsqueeze(1), scaled);
   return of_entropy.defined() ? gradient.add_(of_entropy) : gradient;
+}
+
+at::Tensor logp_in_pieces(const Weights& weights, const at::Tensor& hidden, const at::Tensor& rows,
+                          const at::Tensor& tokens, const at::Tensor& temperature) {
+  const at::NoGradGuard no_gradient;
+  std::vector<at::Tensor> pieces;
+  for (std::int64_t begin = 0; begin < rows.size(0); begin += rows_at_once) {
+    const auto piece = [&](const at::Tensor& all) { return all.slice(0, begin, begin + rows_at_once); };
+    const at::Tensor logits = logits_of(weights, hidden.index_select(0, piece(rows)));
+    pieces.push_back(TokenLogp(logits, piece(tokens), piece(temperature)).logp());
+  }
+  return at::cat(pieces);
 }
 
 }  // namespace millrace

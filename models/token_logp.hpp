@@ -23,4 +23,13 @@ class TokenLogp {
   at::Tensor logp_, entropy_;
 };
 
+struct Weights;
+
+// Log-probs of tokens [rows] whose logits come from these rows of the hidden states; in pieces, so that never all
+// logits are there at once. No graph.
+at::Tensor logp_in_pieces(const Weights& weights, const at::Tensor& hidden, const at::Tensor& rows,
+                          const at::Tensor& tokens, const at::Tensor& temperature);
+
+constexpr std::int64_t rows_at_once = 256;  // of logits: 50 MB in float32 for a vocabulary of 49152
+
 }  // namespace millrace

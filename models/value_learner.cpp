@@ -290,6 +290,31 @@ expected<void> ValueLearner::restore(std::span<const TensorView> image) {
   return {};
 }
 
+double ValueLearner::explained_variance_of(std::span<const Sequence> sequences) {
+  State& s = *state_;
+  const at::NoGradGuard no_gradient;
+  std::vector<double> values, returns;
+  for (const Sequence& sequence : sequences) {
+    if (!takes_part(sequence)) continue;
+    const at::Tensor of_sequence = s.values_of({&sequence, 1});
+    const auto* before = of_sequence.const_data_ptr<float>();
+    const std::size_t actions = action_count(sequence);
+    std::vector<double> at_tokens(sequence.mask.size(), 0.0);
+    for (std::size_t t = 0, next = 0; t < at_tokens.size(); ++t) {
+      if (sequence.mask[t]) at_tokens[t] = before[next++];
+    }
+    const double after_last = sequence.terminal ? 0.0 : before[actions];
+    const auto errors = skip_observation_gae(sequence.mask, at_tokens, sequence.rewards, after_last, s.baseline.gamma,
+                                             s.baseline.lambda_value);
+    for (std::size_t t = 0; t < at_tokens.size(); ++t) {
+      if (!sequence.mask[t]) continue;
+      values.push_back(at_tokens[t]);
+      returns.push_back(errors[t] + at_tokens[t]);
+    }
+  }
+  return explained_variance(values, returns);
+}
+
 std::vector<float> ValueLearner::gradient() const { return state_->leaves.flat_gradient(); }
 
 }  // namespace millrace

@@ -41,6 +41,9 @@ class ValueLearner {
   LearnerImagePtr image();
   expected<void> restore(std::span<const TensorView> image);
 
+  // Of these trajectories' returns under the critic as it is; nothing is learned. NaN where undefined.
+  double explained_variance_of(std::span<const Sequence> sequences);
+
   std::vector<float> gradient() const;  // accumulated, before the division; for tests
 
  private:

@@ -71,6 +71,7 @@ class Ledger {
   // Goes on from this checkpoint (policy_version and step are read) under a new number: what was learned from after it
   // is queued again, checkpoints after it are forgotten. One commit. Returns how many trajectories were queued again.
   expected<int> fork(const CheckpointRow& from, Version resumed_as);
+  std::vector<TrajectoryId> scored() const;  // all that have a reward, oldest first, whatever became of them
   std::vector<TrajectoryId> queued() const;  // in the order of acceptance
 
   LedgerCounts counts() const;

@@ -109,6 +109,16 @@ expected<int> Ledger::fork(const CheckpointRow& from, Version resumed_as) {
 
 std::uint64_t Ledger::step() const { return static_cast<std::uint64_t>(fact(state_->database, "step")); }
 
+std::vector<TrajectoryId> Ledger::scored() const {
+  // Those that were in the queue, at least for a while.
+  auto rows = value_of(state_->database.prepare(
+      "select id from trajectories where outcome in ('queued', 'trained', 'stale', 'skipped', 'rolled_back', "
+      "'group_dropped') order by id"));
+  std::vector<TrajectoryId> ids;
+  while (value_of(rows.step())) ids.push_back(static_cast<TrajectoryId>(rows.integer(0)));
+  return ids;
+}
+
 std::vector<TrajectoryId> Ledger::queued() const {
   auto rows =
       value_of(state_->database.prepare("select id from trajectories where state = 'queued' order by position"));

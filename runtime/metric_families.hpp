@@ -46,8 +46,9 @@ inline std::vector<LabelValues> outcomes() {
 
 inline const LabelValues learners{"policy", "value"};
 inline const LabelValues environments{"writing", "calculator", "letters", "turns", "other"};
-inline const LabelValues actors{"session",  "session_host",   "generator",     "scorer",       "gatekeeper", "gateway",
-                                "observer", "policy_learner", "value_learner", "checkpointer", "other"};
+inline const LabelValues actors{"evaluator",      "session",       "session_host", "generator",
+                                "scorer",         "gatekeeper",    "gateway",      "observer",
+                                "policy_learner", "value_learner", "checkpointer", "other"};
 
 struct MetricFamilies {
   prometheus::Registry registry;
@@ -144,6 +145,14 @@ struct MetricFamilies {
   Series<Gauge> reward_mean =
       gauges("reward_mean", "Mean reward of the last trajectories.", {"window"}, {{std::to_string(reward_window)}});
   Gauge& lifetime_trained = gauge("lifetime_trained_trajectories", "Trajectories trained over all runs on this state.");
+  Gauge& evaluation_version = gauge("evaluation_version", "Policy version of the last evaluation; 0 before the first.");
+  Gauge& evaluation_reward = gauge("evaluation_reward_mean", "Mean reward on tasks that are not trained.");
+  Gauge& evaluation_perplexity =
+      gauge("evaluation_perplexity", "Of the evaluation's answers, under the policy at the start.");
+  Gauge& evaluation_kl = gauge("evaluation_kl_nats", "Nats a token from the policy at the start, on its own answers.");
+  Gauge& evaluation_distinct =
+      gauge("evaluation_distinct_bigrams_ratio", "Different pairs of neighbouring tokens among all of an evaluation.");
+  Gauge& evaluation_length = gauge("evaluation_length_tokens", "Mean action tokens of an evaluation's answers.");
   Counter& guard_alarms = counter("guard_alarms_total", "Collapses the guard has told of.");
   Series<Counter> publishes =
       counters("weight_publishes_total", "New weights given to the generator.", {"result"}, singles({"ok", "failed"}));

@@ -143,6 +143,15 @@ void Metrics::explained_variance(double ratio) { state_->explained_variance.Set(
 
 void Metrics::step_skipped(const char* learner) { state_->steps_skipped.at({learner}).Increment(); }
 
+void Metrics::evaluated(const Evaluation& evaluation) {
+  state_->evaluation_version.Set(static_cast<double>(evaluation.version));
+  state_->evaluation_reward.Set(evaluation.reward_mean);
+  state_->evaluation_perplexity.Set(evaluation.perplexity);
+  state_->evaluation_kl.Set(evaluation.kl);
+  state_->evaluation_distinct.Set(evaluation.distinct_bigrams);
+  state_->evaluation_length.Set(evaluation.length_mean);
+}
+
 void Metrics::guard_alarm() { state_->guard_alarms.Increment(); }
 
 void Metrics::publish(bool ok, double seconds, double pause_seconds) {

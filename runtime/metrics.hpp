@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/evaluation.hpp"
 #include "runtime/staleness.hpp"
 #include "runtime/trajectory.hpp"
 
@@ -36,6 +37,7 @@ struct StepReport {
   std::uint64_t trained_tokens = 0;        // action tokens
   std::uint64_t learner_token_passes = 0;  // tokens x passes (forward and backward) of both learners
   std::uint64_t resident_bytes = 0;
+  Evaluation evaluation;  // the last one; version 0: none yet
 };
 
 class Metrics {
@@ -65,6 +67,7 @@ class Metrics {
   void explained_variance(double ratio);  // of a batch's values before their update; NaN where undefined
   void step_skipped(const char* learner);
   void guard_alarm();
+  void evaluated(const Evaluation& evaluation);
   void publish(bool ok, double seconds, double pause_seconds);
   void environment_error(const std::string& environment, const char* kind);
   void actor_restart(const char* actor);

@@ -34,6 +34,8 @@ using GatekeeperActor = caf::typed_actor<
     caf::replies_to<checkpoint_atom>::with<CheckpointReply>,
     // Back to the checkpoint with this policy version, under a new number.
     caf::replies_to<rollback_atom, Version>::with<CheckpointReply>,
+    // The guard's: back to the newest checkpoint that is no newer than this version.
+    caf::replies_to<rollback_atom, guard_atom, Version>::with<CheckpointReply>,
     // The checkpointer's credit: answered when there is something to do; the open step is not completed from then on.
     caf::replies_to<order_atom>::with<CheckpointOrder>,
     // It has both learners' images: the open step may be completed.
@@ -54,6 +56,16 @@ using SessionActor = caf::typed_actor<
     caf::reacts_to<start_atom>,
     // Its time is over.
     caf::reacts_to<expire_atom>>;
+
+// Whoever takes finished sessions: the gatekeeper, or the evaluator for those of its own.
+using SubmissionsActor = caf::typed_actor<caf::reacts_to<submit_atom, FinishedSession>>;
+
+// Lets the policy write on tasks it is not trained on.
+using EvaluatorActor = caf::typed_actor<
+    // Evaluates the policy, of which this version has just been published; answered when all tasks are done.
+    caf::replies_to<evaluate_atom, Version>::with<Evaluation>,
+    // One of its sessions has ended.
+    caf::reacts_to<submit_atom, FinishedSession>>;
 
 // Samples all live turns together, one token a step.
 using GeneratorActor = caf::typed_actor<

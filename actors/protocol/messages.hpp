@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/decoder.hpp"
+#include "runtime/evaluation.hpp"
 #include "runtime/gatekeeper.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/metrics.hpp"
@@ -137,6 +138,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Taken)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ValuedPack)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ValueReport)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::StepReport)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Evaluation)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::GateStatus)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::GateMode)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::LearnerPart)
@@ -163,6 +165,7 @@ CAF_ADD_ATOM(millrace, millrace, weights_atom, "weights")
 CAF_ADD_ATOM(millrace, millrace, step_atom, "step")
 CAF_ADD_ATOM(millrace, millrace, score_atom, "score")
 CAF_ADD_ATOM(millrace, millrace, learn_atom, "learn")
+CAF_ADD_ATOM(millrace, millrace, evaluate_atom, "evaluate")
 CAF_ADD_ATOM(millrace, millrace, spec_atom, "spec")
 CAF_ADD_ATOM(millrace, millrace, start_atom, "start")
 CAF_ADD_ATOM(millrace, millrace, expire_atom, "expire")
@@ -176,3 +179,4 @@ CAF_ADD_ATOM(millrace, millrace, save_atom, "save")
 CAF_ADD_ATOM(millrace, millrace, restore_atom, "restore")
 CAF_ADD_ATOM(millrace, millrace, checkpoint_atom, "checkpoint")
 CAF_ADD_ATOM(millrace, millrace, rollback_atom, "rollback")
+CAF_ADD_ATOM(millrace, millrace, guard_atom, "guard")

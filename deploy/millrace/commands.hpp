@@ -30,6 +30,15 @@ struct CompareCommand {
 };
 int compare(const CompareCommand& command);
 
+struct PretrainCommand {
+  std::string config;
+  std::vector<std::string> sets;
+  std::string data;  // a ledger or a file of JSON lines
+  std::string out;   // folder; empty = <state.directory>/pretrained
+  bool json = false;
+};
+int pretrain_value(const PretrainCommand& command);
+
 // What all commands share that talk to a running service.
 struct ClientCommand {
   std::string address = "127.0.0.1:8700";

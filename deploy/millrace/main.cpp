@@ -59,6 +59,16 @@ int main(int argc, char** argv) {
                           "are complete there are not done again");
   compare_app->callback([&] { code = compare(comparison); });
 
+  PretrainCommand pretraining;
+  auto* pretrain_app =
+      app.add_subcommand("pretrain-value", "Train the critic on scored trajectories; goes on where it was stopped");
+  add_config(pretrain_app, pretraining);
+  pretrain_app->add_option("--data", pretraining.data, "A state directory, its ledger.sqlite, or a .jsonl file")
+      ->required();
+  pretrain_app->add_option("--out", pretraining.out,
+                           "Folder for value.path; <state.directory>/pretrained if not given");
+  pretrain_app->callback([&] { code = pretrain_value(pretraining); });
+
   ClientCommand client;
   add_client(app, "status", "Versions, counts and capacity of a running service", client)->callback([&] {
     code = status(client);

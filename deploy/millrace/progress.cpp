@@ -23,6 +23,22 @@ std::string progress_line(const StepReport& report) {
   return line;
 }
 
+namespace {
+
+nlohmann::ordered_json evaluation_json(const Evaluation& evaluation) {
+  if (evaluation.version == 0) return nullptr;
+  return {{"version", evaluation.version},
+          {"tasks", evaluation.tasks},
+          {"failed", evaluation.failed},
+          {"reward_mean", evaluation.reward_mean},
+          {"perplexity", evaluation.perplexity},
+          {"kl", evaluation.kl},
+          {"distinct_bigrams", evaluation.distinct_bigrams},
+          {"length_mean", evaluation.length_mean}};
+}
+
+}  // namespace
+
 std::string progress_json(const StepReport& report) {
   // nlohmann writes NaN and infinities as null.
   return nlohmann::ordered_json{
@@ -51,6 +67,7 @@ std::string progress_json(const StepReport& report) {
       {"value_busy", report.value_busy},
       {"step_seconds", report.step_seconds},
       {"resident_bytes", report.resident_bytes},
+      {"evaluation", evaluation_json(report.evaluation)},
   }
       .dump();
 }

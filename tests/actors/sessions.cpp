@@ -75,6 +75,7 @@ struct World : ActorFixture {
                  std::uint64_t{0}, settings, &metrics);
     auto setup = std::make_shared<SessionSetup>();
     setup->gatekeeper = gate;
+    setup->submissions = gate;
     setup->generator = spawn(fake_generator, answering);
     setup->scorer = spawn(fake_scorer, scorer_works);
     setup->tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());

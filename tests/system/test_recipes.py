@@ -84,5 +84,22 @@ class Pacing(unittest.TestCase):
         self.assertLessEqual(max(step["lag_max"] for step in steps), 1)
 
 
+class Evaluation(unittest.TestCase):
+    def test_on_tasks_that_are_not_trained(self):
+        steps, rows = run_recipe("running_mean", "evaluation.every=2", "evaluation.tasks=5")
+        seen = {step["evaluation"]["version"]: step["evaluation"] for step in steps if step["evaluation"]}
+        self.assertTrue(seen, "within ten versions one was finished")
+        self.assertIsNone(steps[0]["evaluation"])
+        for version, evaluation in seen.items():
+            self.assertEqual(version % 2, 0)
+            self.assertEqual((evaluation["tasks"], evaluation["failed"]), (5, 0))
+            self.assertTrue(0 <= evaluation["reward_mean"] <= 1)
+            self.assertGreater(evaluation["perplexity"], 1)
+            self.assertTrue(0 < evaluation["distinct_bigrams"] <= 1)
+            self.assertTrue(1 <= evaluation["length_mean"] <= 16)
+            self.assertTrue(math.isfinite(evaluation["kl"]))
+        self.assertLess(max(row["id"] for row in rows), 1 << 40, "its trajectories are in no ledger")
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
