@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "actors/exceptions.hpp"
+#include "actors/mailbox.hpp"
 
 namespace millrace {
 
@@ -54,7 +55,8 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         }
         return promise;
       },
-      [self](submit_atom, FinishedSession& session) {
+      [self, metrics](submit_atom, FinishedSession& session) {
+        report_mailbox(self, *metrics);
         self->state.gate->submit(std::move(session.trajectory), session.outcome, session.reason);
         self->state.serve();
       },
@@ -76,8 +78,13 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         const Gatekeeper& gate = *self->state.gate;
         return GateStatus{gate.ledger().counts(), gate.capacity(), gate.running(), gate.learner_version()};
       },
+      [self](spec_atom, const SpecShift& shift) {
+        self->state.gate->shift(*shift.spec, shift.version, shift.in_flight, shift.at);
+        self->state.serve();
+      },
       [self](list_atom, const TrajectoryQuery& query) { return rows_for(self->state.gate->ledger(), query); },
-      [self](expire_atom) {
+      [self, metrics](expire_atom) {
+        report_mailbox(self, *metrics);
         self->state.gate->expire_groups(seconds_now());
         self->state.serve();
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);

@@ -10,6 +10,7 @@
 #include "runtime/ledger.hpp"
 #include "runtime/metrics.hpp"
 #include "runtime/pacing.hpp"
+#include "runtime/preference.hpp"
 #include "runtime/staleness.hpp"
 #include "runtime/trajectory.hpp"
 
@@ -42,6 +43,9 @@ class Gatekeeper {
   // The open step became a published version, or nothing: its trajectories leave the queue, the next step opens.
   void published(Version version);
   void skipped(const std::string& reason);
+
+  // The reward spec was replaced at this time (Unix seconds): what waits in the queue is kept, scored again or dropped.
+  void shift(const RewardSpec& spec, std::uint64_t version, InFlight in_flight, double at);
 
   // The service ends: what is still queued or in the open step will not be trained, and the ledger says so.
   void close();
@@ -77,6 +81,7 @@ class Gatekeeper {
   int step_groups_ = 0;
   bool step_complete_ = false;
   double step_started_ = 0;
+  double expire_before_ = 0;  // sessions that began earlier (Unix seconds) are dropped at their end
 };
 
 }  // namespace millrace

@@ -36,11 +36,16 @@ class Ledger {
   expected<void> accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason);
   // Writes what became of queued trajectories, all in one commit. version: the published version that holds them
   // (trained), or the learner's version at the judgement.
-  expected<void> settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason, Version version);
+  expected<void> settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
+                        Version version);
+
+  // Gives queued trajectories another score, all in one commit.
+  expected<void> rescore(const std::vector<std::shared_ptr<const Trajectory>>& trajectories);
 
   LedgerCounts counts() const;
   // Newest first, without token payloads: id, state, outcome, reason, environment, task, answer, reward, reward_parts,
-  // reward_spec, reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest/newest, version, created, seconds.
+  // reward_spec, reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest/newest, version,
+  // created, seconds.
   nlohmann::json list(const std::optional<std::string>& state, int limit) const;
   std::optional<nlohmann::json> find(TrajectoryId id) const;  // the same for one
   // The full trajectory, token payloads included, bit for bit.
