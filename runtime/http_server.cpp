@@ -34,8 +34,8 @@ constexpr std::uint32_t max_header = 64 << 10;  // bytes
 constexpr std::size_t max_connections = 256;
 constexpr std::size_t kept_for_probes = 16;  // connections beyond these that may only ask how the service is
 constexpr std::size_t max_ahead = 64 << 10;  // bytes that a client may send while it waits for its answer
-constexpr auto io_timeout = 30s;  // to send a head, a body, or to take an answer; and idle
-constexpr auto farewell = 1s;     // for a client to read the last answer; also for the whole shutdown
+constexpr auto io_timeout = 30s;             // to send a head, a body, or to take an answer; and idle
+constexpr auto farewell = 1s;                // for a client to read the last answer; also for the whole shutdown
 
 class Connection;
 
@@ -59,6 +59,7 @@ class Reply {
 // What all connections share. Only the server's one thread touches it.
 struct Shared {
   HttpRules rules;
+  RateLimit rate{0};
   HttpHandler handler;
   std::unordered_set<std::shared_ptr<Connection>> connections;
   bool stopping = false;
@@ -118,9 +119,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (auto split = split_target({head.target().data(), head.target().size()}, request_); !split) {
       return bad_request(split.error().message);
     }
+    const std::string_view method(head.method_string().data(), head.method_string().size());
     const HttpOrigin origin{request_.path, field(http::field::host), field(http::field::origin),
-                            field(http::field::authorization)};
-    if (auto answer = refusal(shared_.rules, origin)) return refuse(std::move(*answer));
+                            field(http::field::authorization), method};
+    if (auto answer = refusal(shared_.rules, origin, request_.who)) return refuse(std::move(*answer));
+    if (!is_probe(request_.path) && !shared_.rate.allow(std::chrono::steady_clock::now())) {
+      HttpResponse answer =
+          http_error(429, "too many requests a second (http.requests_per_second)", "overloaded_error");
+      answer.headers["Retry-After"] = "1";
+      return refuse(std::move(answer));
+    }
     if (probes_only_ && !is_probe(request_.path)) {
       return refuse(http_error(503, "too many connections: try again later", "overloaded_error"));
     }
@@ -212,7 +220,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   template <class Response>
   void fill_head(Response& response, const HttpResponse& answer) const {
     response.set(http::field::content_type, answer.content_type);
-    for (const auto& [name, value] : answer.headers) response.set(name, value);
+    for (const auto& [name, value] : answer.headers) response.set(header_safe(name), header_safe(value));
     response.keep_alive(keep_alive_ && !shared_.stopping);
   }
 
@@ -376,12 +384,13 @@ expected<HttpServer> HttpServer::listen(const HttpSettings& settings, HttpHandle
 
   auto state = std::make_shared<State>();
   state->self = std::shared_ptr<asio::io_context>(state, &state->context);
-  state->shared.rules = {ip.is_loopback(), address, ""};
+  state->shared.rules = {ip.is_loopback(), address, {}};
+  state->shared.rate = RateLimit(settings.requests_per_second);
   state->shared.handler = std::move(handler);
   if (!settings.token_file.empty()) {
-    auto token = read_token(settings.token_file);
-    if (!token) return tl::unexpected(token.error());
-    state->shared.rules.token = std::move(*token);
+    auto callers = read_callers(settings.token_file);
+    if (!callers) return tl::unexpected(callers.error());
+    state->shared.rules.callers = std::move(*callers);
   } else if (!ip.is_loopback()) {
     return fail("http.token_file is needed to listen on " + name + ": off loopback every caller needs a token");
   }

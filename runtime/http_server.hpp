@@ -14,11 +14,12 @@ namespace millrace {
 
 struct HttpRequest {
   std::string method;
-  std::string path;                           // without the query
-  std::map<std::string, std::string> query;   // decoded
-  std::map<std::string, std::string> headers; // names in lower case
+  std::string path;                            // without the query
+  std::map<std::string, std::string> query;    // decoded
+  std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
-  std::shared_ptr<HttpCaller> caller;         // set by the server
+  std::shared_ptr<HttpCaller> caller;  // set by the server
+  std::string who = "loopback";        // name of the token it came with
 };
 
 struct HttpResponse {
