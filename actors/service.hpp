@@ -12,6 +12,7 @@ namespace millrace {
 struct ServiceOptions {
   Settings settings;
   std::uint64_t steps = 0;  // ends after so many published versions; 0 = runs until stopped
+  bool learn = true;        // false: only answers, no session begins
   std::function<void(const StepReport&)> on_step = [](const StepReport&) {};  // called from an actor's thread
 };
 
@@ -24,7 +25,9 @@ class Service {
   ~Service();
 
   int port() const;
-  void request_stop();    // from any thread
+  void request_stop();  // from any thread
+  // Applies what of other settings can change while it runs (reward.spec), and names in the log what cannot.
+  void reload(const Settings& changed);
   expected<void> wait();  // until the steps are done, a stop was requested, or something broke beyond repair
 
  private:

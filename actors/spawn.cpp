@@ -49,7 +49,8 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   auto observer_actor =
       system.spawn(observer, ObserverSetup{settings.guard, parts.metrics, parts.activity, std::move(on_step)});
   auto gatekeeper_actor = system.spawn(gatekeeper, parts.ledger, settings, parts.metrics);
-  auto scorer_actor = system.spawn(scorer, parts.spec, settings.reward.directory, parts.metrics);
+  auto scorer_actor = system.spawn(
+      scorer, parts.preference, ScorerSetup{settings.reward.directory, parts.metrics, gatekeeper_actor, parts.events});
   auto generator_actor =
       system.spawn<caf::detached>(generator, parts.model, settings, learner.threads, parts.metrics, parts.activity);
   auto policy_actor =
@@ -60,12 +61,13 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
       system.spawn(session_host, std::make_shared<const SessionSetup>(SessionSetup{
                                      gatekeeper_actor, generator_actor, scorer_actor, parts.model->tokenizer,
                                      parts.make_environment, settings, parts.metrics}));
-  auto gateway_actor = system.spawn(gateway, std::make_shared<const GatewaySetup>(
-                                                 GatewaySetup{gatekeeper_actor, generator_actor, scorer_actor,
-                                                              observer_actor, parts.model, settings, parts.metrics}));
+  auto gateway_actor = system.spawn(gateway, std::make_shared<const GatewaySetup>(GatewaySetup{
+                                                 gatekeeper_actor, generator_actor, scorer_actor, observer_actor,
+                                                 parts.model, settings, parts.metrics, parts.events}));
 
   Wiring wiring;
   wiring.gateway = gateway_actor;
+  wiring.scorer = scorer_actor;
   // From the source down, so that nothing new arrives where somebody has already left.
   const auto add = [&wiring](const auto& actor) { wiring.all.push_back(caf::actor_cast<caf::actor>(actor)); };
   add(gateway_actor);
@@ -78,6 +80,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   add(observer_actor);
   wiring.all.push_back(system.spawn(watchman, wiring.all, std::move(on_failure)));
 
+  if (!parts.learn) return wiring;
   caf::anon_send(value_actor, start_atom_v);
   caf::anon_send(host_actor, start_atom_v);
   return wiring;
@@ -85,6 +88,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
 
 void Wiring::stop() {
   gateway = GatewayActor{};
+  scorer = ScorerActor{};
   for (const caf::actor& actor : all) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   all.clear();
 }

@@ -8,23 +8,27 @@
 #include "actors/protocol/interfaces.hpp"
 #include "runtime/activity.hpp"
 #include "runtime/environment.hpp"
-#include "runtime/reward.hpp"
+#include "runtime/event_hub.hpp"
+#include "runtime/preference.hpp"
 
 namespace millrace {
 
 // What the actors are made of.
 struct Parts {
   std::shared_ptr<const Model> model;
-  std::shared_ptr<const RewardSpec> spec;
+  Preference preference;
   EnvironmentFactory make_environment;
   std::shared_ptr<Ledger> ledger;
   Settings settings;
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;
+  EventHub* events = nullptr;
+  bool learn = true;  // false: no session begins
 };
 
 struct Wiring {
   GatewayActor gateway;
+  ScorerActor scorer;
   std::vector<caf::actor> all;  // in the order in which they are stopped
 
   void stop();  // asks all actors to end and forgets them
