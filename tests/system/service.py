@@ -41,16 +41,17 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
 class Service:
     """`millrace serve` as a context manager; kept running until stop() or the end of the block."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, config=TINY):
         self._folder = tempfile.TemporaryDirectory(prefix="millrace-test-")
         self.folder = Path(self._folder.name)
         self.state = self.folder / "state"
         self._arguments = arguments
+        self._config = str(config)
 
     def __enter__(self):
         with open(self.folder / "stdout", "wb") as stdout, open(self.folder / "stderr", "wb") as stderr:
             self.process = subprocess.Popen(
-                [PROGRAM, "serve", TINY, "--json", "--set", "http.port=0", "--set", f"state.directory={self.state}",
+                [PROGRAM, "serve", self._config, "--json", "--set", "http.port=0", "--set", f"state.directory={self.state}",
                  *self._arguments], cwd=ROOT, stdout=stdout, stderr=stderr)
         try:
             self.address = wait_until(self._listening, "the service listens").group(1)
