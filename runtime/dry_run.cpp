@@ -51,10 +51,10 @@ double largest_same_share(std::vector<double> rewards) {
 
 }  // namespace
 
-nlohmann::json dry_run(const RewardSpec& spec, const std::vector<ScoredAnswer>& answers, std::size_t shown) {
+nlohmann::json dry_run(const RewardSpec& spec, const std::vector<PastAnswer>& answers, std::size_t shown) {
   std::vector<double> before;
   std::vector<double> after;
-  for (const ScoredAnswer& answer : answers) {
+  for (const PastAnswer& answer : answers) {
     before.push_back(answer.reward);
     after.push_back(spec.score(answer.answer, answer.expected_answer).total);
   }

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-struct ScoredAnswer {
+struct PastAnswer {
   TrajectoryId id = 0;
   std::string answer;
   std::string expected_answer;
@@ -17,6 +17,6 @@ struct ScoredAnswer {
 // {"spec", "compared", "mean_before", "mean_after", "same_reward_share", "rank_correlation" (Spearman, null where
 // undefined), "examples": [{"id", "answer", "before", "after", "rank_before", "rank_after"}], "warnings"}; examples are
 // the `shown` whose rank moves most. Rank 1 is the best; equal rewards share the mean of their ranks.
-nlohmann::json dry_run(const RewardSpec& spec, const std::vector<ScoredAnswer>& answers, std::size_t shown = 8);
+nlohmann::json dry_run(const RewardSpec& spec, const std::vector<PastAnswer>& answers, std::size_t shown = 8);
 
 }  // namespace millrace

@@ -182,7 +182,7 @@ void post_dry_run(GatewaySelf self, const GatewaySetup& setup, const HttpExchang
   self->request(setup.gatekeeper, patience, list_atom_v, query)
       .then(
           [exchange, spec = *spec](const json& rows) {
-            std::vector<ScoredAnswer> answers;
+            std::vector<PastAnswer> answers;
             for (const json& row : rows) {
               if (!row.contains("reward") || !row["reward"].is_number()) continue;
               answers.push_back({row["id"], row["answer"], row["expected"], row["reward"]});

@@ -38,7 +38,7 @@ TEST_CASE("equal rewards share the mean of their ranks") {
 }
 
 TEST_CASE("a spec that tells nothing apart is warned of") {
-  std::vector<ScoredAnswer> answers;
+  std::vector<PastAnswer> answers;
   for (TrajectoryId id = 1; id <= 20; ++id) answers.push_back({id, "aaa", "", static_cast<double>(id)});
   const auto result = dry_run(share_of("z"), answers);
   CHECK(result["rank_correlation"].is_null());
