@@ -4,6 +4,7 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
+#include "runtime/log.hpp"
 
 namespace millrace {
 
@@ -36,13 +37,100 @@ void GatekeeperState::serve() {
     waiting_sessions.front().deliver(gate->acquire());
     waiting_sessions.pop_front();
   }
+  give_order();
+  answer_drains();
+}
+
+// A rollback goes before a checkpoint. Neither begins in the middle of a step, when the learners are at different
+// batches.
+void GatekeeperState::give_order() {
+  if (!checkpointer_waits || gate->step_in_progress()) return;
+  CheckpointOrder order;
+  if (!rollbacks_wanted.empty()) {
+    order.restore = true;
+    order.row = rollbacks_wanted.front().row;
+    order.resumed_as = gate->learner_version() + 1;
+  } else if (gate->checkpoint_due() || !checkpoints_wanted.empty() || !drains_wanted.empty()) {
+    if (!drains_wanted.empty() && (!gate->drained() || gate->checkpointed_step() == gate->step_number())) return;
+    order.row.policy_version = gate->learner_version();
+    order.row.step = gate->step_number();
+  } else {
+    return;
+  }
+  gate->hold(true);
+  checkpointer_waits = false;
+  checkpointer.deliver(std::move(order));
+}
+
+void GatekeeperState::order_done(const CheckpointDone& done) {
+  gate->hold(false);
+  std::string error = done.error;
+  const CheckpointRow& row = done.order.row;
+  const auto answer = [&](CheckpointPromise& promise) {
+    promise.deliver(CheckpointReply{row, gate->learner_version(), error, CheckpointFault::failed});
+  };
+  if (done.order.restore) {
+    if (error.empty()) {
+      // The learners are back already: a ledger that does not know of it would be wrong for ever.
+      if (auto forked = gate->rolled_back(row, done.order.resumed_as); !forked) {
+        throw std::runtime_error("rollback: " + forked.error().message);
+      }
+      log_warning("gatekeeper", "rolled back to version " + std::to_string(row.policy_version) + ", which goes on as " +
+                                    std::to_string(done.order.resumed_as));
+    }
+    answer(rollbacks_wanted.front().promise);
+    rollbacks_wanted.pop_front();
+    return;
+  }
+  if (error.empty()) {
+    if (auto named = gate->checkpointed(row); !named) error = named.error().message;
+  }
+  last_checkpoint_failed = !error.empty();
+  if (last_checkpoint_failed)
+    log_error("gatekeeper", "no checkpoint of step " + std::to_string(row.step) + ": " + error);
+  for (CheckpointPromise& promise : checkpoints_wanted) answer(promise);
+  checkpoints_wanted.clear();
+}
+
+void GatekeeperState::want_rollback(Version version, CheckpointPromise promise) {
+  std::string known;
+  for (const CheckpointRow& row : gate->ledger().checkpoints()) {
+    if (row.policy_version == version) return rollbacks_wanted.push_back({std::move(promise), row});
+    known += (known.empty() ? "" : ", ") + std::to_string(row.policy_version);
+  }
+  promise.deliver(CheckpointReply{{},
+                                  gate->learner_version(),
+                                  "there is no checkpoint of version " + std::to_string(version) + ": there are " +
+                                      (known.empty() ? "none" : known),
+                                  CheckpointFault::unknown_version});
+}
+
+void GatekeeperState::answer_drains() {
+  const bool saved = gate->checkpointed_step() == gate->step_number();
+  if (drains_wanted.empty() || !gate->drained() || !(saved || last_checkpoint_failed)) return;
+  bool in_order = saved;
+  if (auto ended = gate->end_in_order(); !ended) {
+    log_error("gatekeeper", ended.error().message);
+    in_order = false;
+  }
+  for (auto& promise : drains_wanted) promise.deliver(in_order);
+  drains_wanted.clear();
+}
+
+GateStatus GatekeeperState::status() const {
+  const auto checkpoints = gate->ledger().checkpoints();
+  return {gate->ledger().counts(), gate->capacity(),
+          gate->running(),         gate->learner_version(),
+          name_of(gate->mode()),   checkpoints.empty() ? CheckpointRow{} : checkpoints.front()};
 }
 
 GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<GatekeeperState> self,
-                                          std::shared_ptr<Ledger> ledger, Settings settings, Metrics* metrics) {
+                                          std::shared_ptr<Ledger> ledger, Version start, std::uint64_t steps,
+                                          Settings settings, Metrics* metrics) {
   die_of_exceptions(self, GatekeeperState::name);
   auto& state = self->state;
-  state.gate = std::make_unique<Gatekeeper>(settings, Version{0}, std::move(*ledger), *metrics);
+  state.gate = std::make_unique<Gatekeeper>(settings, start, std::move(*ledger), *metrics);
+  if (steps > 0) state.gate->limit_steps(steps);
   // A step that waits for stragglers is looked at again once a second; max_wait_s is seconds to minutes.
   self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
   return {
@@ -74,15 +162,56 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         self->state.gate->skipped(reason);
         self->state.serve();
       },
-      [self](status_atom) {
-        const Gatekeeper& gate = *self->state.gate;
-        return GateStatus{gate.ledger().counts(), gate.capacity(), gate.running(), gate.learner_version()};
-      },
+      [self](status_atom) { return self->state.status(); },
       [self](spec_atom, const SpecShift& shift) {
         self->state.gate->shift(*shift.spec, shift.version, shift.in_flight, shift.at);
         self->state.serve();
       },
       [self](list_atom, const TrajectoryQuery& query) { return rows_for(self->state.gate->ledger(), query); },
+      [self](mode_atom, GateMode mode) {
+        if (self->state.gate->mode() != GateMode::draining) self->state.gate->set_mode(mode);
+        self->state.serve();
+        return self->state.status();
+      },
+      [self](drain_atom) {
+        auto promise = self->make_response_promise<bool>();
+        self->state.gate->set_mode(GateMode::draining);
+        self->state.last_checkpoint_failed = false;
+        self->state.drains_wanted.push_back(promise);
+        self->state.serve();
+        return promise;
+      },
+      [self](checkpoint_atom) {
+        auto promise = self->make_response_promise<CheckpointReply>();
+        self->state.checkpoints_wanted.push_back(promise);
+        self->state.serve();
+        return promise;
+      },
+      [self](rollback_atom, Version version) {
+        auto promise = self->make_response_promise<CheckpointReply>();
+        self->state.want_rollback(version, promise);
+        self->state.serve();
+        return promise;
+      },
+      [self](order_atom) {
+        self->state.gate->hold(false);  // whatever a checkpointer before this one was at
+        self->state.checkpointer = self->make_response_promise<CheckpointOrder>();
+        self->state.checkpointer_waits = true;
+        auto promise = self->state.checkpointer;
+        self->state.serve();
+        return promise;
+      },
+      [self](held_atom) {
+        self->state.gate->hold(false);
+        self->state.serve();
+      },
+      [self](done_atom, const CheckpointDone& done) {
+        self->state.order_done(done);
+        self->state.serve();
+        std::vector<std::string> names;
+        for (const CheckpointRow& row : self->state.gate->ledger().checkpoints()) names.push_back(row.name);
+        return names;
+      },
       [self, metrics](expire_atom) {
         report_mailbox(self, *metrics);
         self->state.gate->expire_groups(seconds_now());

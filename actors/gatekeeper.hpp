@@ -17,14 +17,31 @@ struct GatekeeperState {
   std::deque<caf::typed_response_promise<TrajectoryId>> waiting_sessions;
   std::deque<Wanted> waiting_learners;
 
-  ~GatekeeperState() {
-    if (gate) gate->close();
-  }
+  // Checkpoints: one order at a time.
+  using CheckpointPromise = caf::typed_response_promise<CheckpointReply>;
+  struct Rollback {
+    CheckpointPromise promise;
+    CheckpointRow row;
+  };
+  caf::typed_response_promise<CheckpointOrder> checkpointer;
+  bool checkpointer_waits = false;
+  std::deque<CheckpointPromise> checkpoints_wanted;
+  std::deque<Rollback> rollbacks_wanted;
+  std::deque<caf::typed_response_promise<bool>> drains_wanted;
+  bool last_checkpoint_failed = false;
+
   void serve();  // answers all who can be answered now
+  void give_order();
+  void want_rollback(Version version, CheckpointPromise promise);
+  void order_done(const CheckpointDone& done);
+  void answer_drains();
+  GateStatus status() const;
   static const char* name;
 };
 
+// start: the policy's version as the service starts. steps: no step begins after so many published versions; 0 = no limit.
 GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<GatekeeperState> self,
-                                          std::shared_ptr<Ledger> ledger, Settings settings, Metrics* metrics);
+                                          std::shared_ptr<Ledger> ledger, Version start, std::uint64_t steps,
+                                          Settings settings, Metrics* metrics);
 
 }  // namespace millrace

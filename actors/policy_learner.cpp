@@ -62,7 +62,7 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
   self->state.learner = std::make_unique<PolicyLearner>(*setup.model, setup.settings.policy, setup.settings.recipe);
   self->state.mini_batches.emplace(*self->state.learner, setup.settings.recipe, setup.settings.pack);
   self->state.version = version_of(*setup.model->weights);
-  return {[=](learn_atom, ValuedPack& pack) {
+  const auto learn = [=](learn_atom, ValuedPack& pack) {
     auto& state = self->state;
     report_mailbox(self, *setup.metrics);
     accumulate(state, setup, pack);
@@ -101,7 +101,21 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
     setup.metrics->policy_version(state.version);
     setup.metrics->policy_step(report, setup.settings.policy.lr, busy.seconds(), sums.masked_low, sums.masked_high);
     self->send(observer, step_atom_v, report);
-  }};
+  };
+  const auto save = [self](save_atom) { return LearnerPart{self->state.learner->image(), self->state.version, 0}; };
+  const auto restore = [=](restore_atom, const StoredCheckpointPtr& checkpoint, Version version) -> std::string {
+    auto& state = self->state;
+    const expected<SnapshotPtr> restored = state.learner->restore(checkpoint->policy.tensors(), version);
+    if (!restored) return restored.error().message;
+    state.mini_batches.emplace(*state.learner, setup.settings.recipe, setup.settings.pack);
+    state.version = version;
+    state.batch.clear();
+    state.batch_tokens = 0;
+    self->send(generator, weights_atom_v, *restored);
+    setup.metrics->policy_version(version);
+    return {};
+  };
+  return {learn, save, restore};
 }
 
 }  // namespace millrace

@@ -66,6 +66,52 @@ class FrontDoor {
   GatewayActor gateway_;
 };
 
+// How the policy goes on: from which checkpoint, if any, and under which number.
+struct Resumption {
+  StoredCheckpointPtr checkpoint;
+  std::uint64_t incarnation = 1;
+  Version version = 0;
+};
+
+// The newest checkpoint that is whole. Errors: there are some, but none is whole; starting from scratch instead would
+// lose what was learned without anybody noticing.
+expected<StoredCheckpointPtr> newest_whole(const CheckpointStore& store, const std::vector<CheckpointRow>& rows) {
+  std::string last;
+  for (const CheckpointRow& row : rows) {
+    expected<StoredCheckpointPtr> stored = store.read(row);
+    if (stored) return stored;
+    last = stored.error().message;
+    log_warning("service", "checkpoint " + row.name + " is passed over: " + last);
+  }
+  if (rows.empty()) return StoredCheckpointPtr();
+  return fail("none of its " + std::to_string(rows.size()) + " checkpoints is whole (" + last + ")");
+}
+
+// A service that ended in order goes on under the same number. One that was killed may have published one version that
+// the ledger does not know of, so old weights get a number above that.
+expected<Resumption> resume(Ledger& ledger, const std::string& directory, const Model& model) {
+  const expected<LedgerPast> past = ledger.begin_incarnation(checksum_of(*model.weights));
+  if (!past) return tl::unexpected(past.error());
+  const CheckpointStore store(directory);
+  const std::vector<CheckpointRow> rows = ledger.checkpoints();
+  std::vector<std::string> names;
+  for (const CheckpointRow& row : rows) names.push_back(row.name);
+  if (auto cleaned = store.keep_only(names); !cleaned) return tl::unexpected(cleaned.error());
+  expected<StoredCheckpointPtr> checkpoint = newest_whole(store, rows);
+  if (!checkpoint) return tl::unexpected(checkpoint.error());
+
+  const CheckpointRow from = *checkpoint ? (*checkpoint)->row : CheckpointRow{};
+  Resumption resumption{*checkpoint, past->incarnation, past->published};
+  if (past->clean && past->step == from.step) return resumption;
+  resumption.version = past->published + 2;
+  const expected<int> queued_again = ledger.fork(from, resumption.version);
+  if (!queued_again) return tl::unexpected(queued_again.error());
+  log_warning("service", "the service before ended without a last checkpoint: version " +
+                             std::to_string(from.policy_version) + " goes on as " + std::to_string(resumption.version) +
+                             ", " + std::to_string(*queued_again) + " trajectories are queued again");
+  return resumption;
+}
+
 caf::actor_system_config& configure(caf::actor_system_config& config) {
   // Event-based actors do little work, and none of it for long; compute actors have threads of their own.
   config.set("scheduler.max-threads", std::size_t{2});
@@ -118,12 +164,21 @@ expected<Service> Service::start(ServiceOptions options) {
   if (!model) return tl::unexpected(model.error());
   log_info("service", "loaded " + model->name);
 
-  // There are no checkpoints to resume from yet, so an earlier run's ledger always makes room for this one's.
-  expected<std::string> moved = move_aside(settings.state.directory);
-  if (!moved) return tl::unexpected(moved.error());
-  if (!moved->empty()) log_info("service", "the state of an earlier run is now in " + *moved);
+  if (state->options.fresh) {
+    expected<std::string> moved = move_aside(settings.state.directory);
+    if (!moved) return tl::unexpected(moved.error());
+    if (!moved->empty()) log_info("service", "the state of an earlier run is now in " + *moved);
+  }
   expected<Ledger> ledger = Ledger::open(settings.state.directory);
   if (!ledger) return tl::unexpected(ledger.error());
+  expected<Resumption> resumption = resume(*ledger, settings.state.directory, *model);
+  const auto unusable = [&](const std::string& why) {
+    return fail(settings.state.directory + ": cannot go on from it: " + why +
+                ": bring back what belongs to it, or start anew with --fresh or another state.directory");
+  };
+  if (!resumption) return unusable(resumption.error().message);
+
+  if (!resumption->checkpoint) model->weights = renumbered(*model->weights, resumption->version);
 
   state->configured_spec = spec->document();
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -136,6 +191,10 @@ expected<Service> Service::start(ServiceOptions options) {
               std::move(*preference),
               *environments,
               std::make_shared<Ledger>(std::move(*ledger)),
+              resumption->incarnation,
+              resumption->version,
+              state->options.steps,
+              [raw = state.get()] { raw->verdict.end(""); },
               settings,
               &state->metrics,
               &state->activity,
@@ -145,6 +204,21 @@ expected<Service> Service::start(ServiceOptions options) {
   state->wiring = spawn_service(
       *state->system, parts, [raw](const StepReport& report) { raw->on_step(report); },
       [raw](const std::string& failure) { raw->verdict.end(failure); });
+  if (resumption->checkpoint) {
+    caf::scoped_actor self(*state->system);
+    std::string error;
+    self->request(state->wiring.checkpointer, caf::infinite, restore_atom_v, resumption->checkpoint,
+                  resumption->version)
+        .receive([&](const std::string& answer) { error = answer; },
+                 [&](const caf::error& gone) { error = caf::to_string(gone); });
+    if (!error.empty()) {
+      state->wiring.stop();
+      return unusable(error);
+    }
+    log_info("service", "goes on from checkpoint " + resumption->checkpoint->row.name);
+    resumption->checkpoint.reset();
+  }
+  state->wiring.start();
   state->door->open(state->wiring.gateway);
   log_info("service", "listening on http://" + settings.http.address + ":" + std::to_string(state->http->port()));
   return Service(std::move(state));
@@ -160,6 +234,24 @@ Service::~Service() {
   state_->events.end();
   state_->wiring.stop();
   state_->system->await_all_actors_done();
+}
+
+bool Service::drain() {
+  bool in_time = false;
+  caf::scoped_actor self(*state_->system);
+  const auto grace =
+      std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(state_->options.settings.drain.grace_s));
+  self->request(state_->wiring.gatekeeper, grace, drain_atom_v)
+      .receive(
+          [&in_time](bool saved) {
+            in_time = true;
+            log_info("service", saved ? "drained: everything learned is in the last checkpoint"
+                                      : "drained without a last checkpoint");
+          },
+          [](const caf::error&) {
+            log_warning("service", "not drained within drain.grace_s: the next start goes on from the last checkpoint");
+          });
+  return in_time;
 }
 
 int Service::port() const { return state_->http->port(); }

@@ -7,6 +7,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/exit_reason.hpp>
 
+#include "actors/checkpointer.hpp"
 #include "actors/gatekeeper.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/generator.hpp"
@@ -48,7 +49,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
 
   auto observer_actor =
       system.spawn(observer, ObserverSetup{settings.guard, parts.metrics, parts.activity, std::move(on_step)});
-  auto gatekeeper_actor = system.spawn(gatekeeper, parts.ledger, settings, parts.metrics);
+  auto gatekeeper_actor = system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
   auto scorer_actor = system.spawn(
       scorer, parts.preference, ScorerSetup{settings.reward.directory, parts.metrics, gatekeeper_actor, parts.events});
   auto generator_actor =
@@ -57,21 +58,33 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
       system.spawn<caf::detached>(policy_learner, learner, gatekeeper_actor, generator_actor, observer_actor);
   auto value_actor =
       system.spawn<caf::detached>(value_learner, learner, gatekeeper_actor, policy_actor, observer_actor);
+  auto checkpointer_actor = system.spawn<caf::detached>(
+      checkpointer,
+      std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
+          gatekeeper_actor, value_actor, policy_actor, scorer_actor, CheckpointStore(settings.state.directory),
+          parts.model->name, parts.incarnation, parts.metrics}));
   auto host_actor =
       system.spawn(session_host, std::make_shared<const SessionSetup>(SessionSetup{
                                      gatekeeper_actor, generator_actor, scorer_actor, parts.model->tokenizer,
                                      parts.make_environment, settings, parts.metrics}));
   auto gateway_actor = system.spawn(gateway, std::make_shared<const GatewaySetup>(GatewaySetup{
                                                  gatekeeper_actor, generator_actor, scorer_actor, observer_actor,
-                                                 parts.model, settings, parts.metrics, parts.events}));
+                                                 parts.model, settings, parts.metrics, parts.events,
+                                                 parts.request_drain}));
 
   Wiring wiring;
   wiring.gateway = gateway_actor;
   wiring.scorer = scorer_actor;
+  wiring.gatekeeper = gatekeeper_actor;
+  wiring.checkpointer = checkpointer_actor;
+  wiring.value = value_actor;
+  wiring.host = host_actor;
+  wiring.learns = parts.learn;
   // From the source down, so that nothing new arrives where somebody has already left.
   const auto add = [&wiring](const auto& actor) { wiring.all.push_back(caf::actor_cast<caf::actor>(actor)); };
   add(gateway_actor);
   add(host_actor);
+  add(checkpointer_actor);
   add(value_actor);
   add(policy_actor);
   add(generator_actor);
@@ -80,17 +93,19 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   add(observer_actor);
   wiring.all.push_back(system.spawn(watchman, wiring.all, std::move(on_failure)));
 
-  if (!parts.learn) return wiring;
-  caf::anon_send(value_actor, start_atom_v);
-  caf::anon_send(host_actor, start_atom_v);
   return wiring;
 }
 
+void Wiring::start() {
+  caf::anon_send(checkpointer, start_atom_v);
+  if (!learns) return;
+  caf::anon_send(value, start_atom_v);
+  caf::anon_send(host, start_atom_v);
+}
+
 void Wiring::stop() {
-  gateway = GatewayActor{};
-  scorer = ScorerActor{};
   for (const caf::actor& actor : all) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  all.clear();
+  *this = {};
 }
 
 }  // namespace millrace

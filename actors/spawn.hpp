@@ -19,6 +19,10 @@ struct Parts {
   Preference preference;
   EnvironmentFactory make_environment;
   std::shared_ptr<Ledger> ledger;
+  std::uint64_t incarnation = 1;
+  Version version = 0;      // the policy's as the service starts
+  std::uint64_t steps = 0;  // no step begins after so many published versions; 0 = no limit
+  std::function<void()> request_drain;
   Settings settings;
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;
@@ -29,11 +33,18 @@ struct Parts {
 struct Wiring {
   GatewayActor gateway;
   ScorerActor scorer;
+  GatekeeperActor gatekeeper;
+  CheckpointerActor checkpointer;
+  ValueLearnerActor value;
+  SessionHostActor host;
+  bool learns = true;
   std::vector<caf::actor> all;  // in the order in which they are stopped
 
-  void stop();  // asks all actors to end and forgets them
+  void start();  // training begins
+  void stop();   // asks all actors to end and forgets them
 };
 
+// Nothing trains before start(): a checkpoint may be restored first.
 // `on_failure` is called when an actor that the service cannot do without has died.
 Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::function<void(const StepReport&)> on_step,
                      std::function<void(const std::string&)> on_failure);

@@ -53,6 +53,7 @@ ValuedPack value(ValueLearnerState& state, const LearnerSetup& setup, const Take
 }
 
 ValueReport update(ValueLearnerState& state, const LearnerSetup& setup) {
+  ++state.version;
   if (state.baseline) {
     state.baseline->step();
     return {.explained_variance = std::nan(""), .policy_steps = true};
@@ -66,7 +67,7 @@ ValueReport update(ValueLearnerState& state, const LearnerSetup& setup) {
   setup.metrics->value_step(busy.seconds(), step.gradient_norm, setup.settings.value.lr);
   setup.metrics->value_loss(step.loss);
   setup.metrics->explained_variance(step.explained_variance);
-  setup.metrics->value_version(++state.version);
+  setup.metrics->value_version(state.version);
   return {step.loss, step.gradient_norm, step.explained_variance, busy.seconds(), true};
 }
 
@@ -108,7 +109,25 @@ ValueLearnerActor::behavior_type value_learner(Self self, LearnerSetup setup, Ga
   }
   const auto shared_setup = std::make_shared<const LearnerSetup>(std::move(setup));
   const auto peers = std::make_shared<const Peers>(Peers{gatekeeper, policy, observer});
-  return {[=](start_atom) { pull(self, shared_setup, peers); }};
+  return {
+      [=](start_atom) { pull(self, shared_setup, peers); },
+      [self](save_atom) {
+        auto& state = self->state;
+        return LearnerPart{state.baseline ? state.baseline->image() : state.learner->image(), state.version,
+                           state.warmup_left};
+      },
+      [=](restore_atom, const StoredCheckpointPtr& checkpoint) -> std::string {
+        auto& state = self->state;
+        const auto& image = checkpoint->value.tensors();
+        const auto restored = state.baseline ? state.baseline->restore(image) : state.learner->restore(image);
+        if (!restored) return restored.error().message;
+        state.version = checkpoint->row.step;
+        state.warmup_left = checkpoint->manifest.value("warmup_left", 0);
+        state.batch_tokens = 0;
+        shared_setup->metrics->value_version(state.version);
+        return {};
+      },
+  };
 }
 
 }  // namespace millrace

@@ -143,7 +143,17 @@ std::vector<Field> fields_of(Settings& s) {
       {"http.requests_per_second", &s.http.requests_per_second, from_to(0, most), "requests",
        "of all callers together, probes not counted; 0 = no limit"},
 
-      {"state.directory", &s.state.directory, any(), "", "ledger; empty = state/<preset>"},
+      {"state.directory", &s.state.directory, any(), "", "ledger and checkpoints; empty = state/<preset>"},
+
+      {"checkpoint.every_steps", &s.checkpoint.every_steps, from_to(1, most), "steps",
+       "batches from one checkpoint to the next"},
+      {"checkpoint.keep", &s.checkpoint.keep, from_to(1, 1000), "checkpoints", "newest ones that stay on disk"},
+      {"checkpoint.abandoned", &s.checkpoint.abandoned, one_of({"reject", "train"}), "",
+       "trajectories sampled by policies that a rollback or a recovery abandoned: end as rolled_back, or are trained "
+       "with their lag counted from the fork"},
+
+      {"drain.grace_s", &s.drain.grace_s, from_to(0, most_seconds), "seconds",
+       "from SIGTERM to the end, the last checkpoint included"},
   };
 }
 

@@ -93,7 +93,19 @@ struct HttpSettings {
 };
 
 struct StateSettings {
-  std::string directory;  // ledger; empty = state/<preset>
+  std::string directory;  // ledger and checkpoints; empty = state/<preset>
+};
+
+struct CheckpointSettings {
+  int every_steps = 10;  // batches from one checkpoint to the next
+  int keep = 2;          // newest ones that stay on disk
+  // What becomes of trajectories sampled by policies that a rollback or a recovery abandoned: reject = they end as
+  // rolled_back; train = they are trained, their lag counted from the fork.
+  std::string abandoned = "reject";
+};
+
+struct DrainSettings {
+  double grace_s = 25;  // seconds from the signal to the end, the last checkpoint included
 };
 
 struct Settings {
@@ -120,6 +132,8 @@ struct Settings {
   GuardSettings guard;
   HttpSettings http;
   StateSettings state;
+  CheckpointSettings checkpoint;
+  DrainSettings drain;
 };
 
 }  // namespace millrace

@@ -45,6 +45,10 @@ expected<Model> random_model(const RandomModelSettings& settings, std::uint64_t 
 
 Version version_of(const Snapshot& snapshot) { return snapshot.version; }
 
+SnapshotPtr renumbered(const Snapshot& snapshot, Version version) {
+  return std::make_shared<const Snapshot>(version, snapshot.architecture, snapshot.weights);
+}
+
 std::uint64_t checksum_of(const Snapshot& snapshot) {
   std::uint64_t sum = 0;
   for_each_tensor(snapshot.weights, snapshot.architecture.tied, [&](const std::string&, const at::Tensor& tensor) {

@@ -15,6 +15,7 @@ class Snapshot;
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
 Version version_of(const Snapshot& snapshot);
+SnapshotPtr renumbered(const Snapshot& snapshot, Version version);  // the same tensors under another number
 std::uint64_t checksum_of(const Snapshot& snapshot);  // over every weight's bits; takes as long as reading them
 
 struct Model {

@@ -26,7 +26,11 @@ class AdamW {
   void step(const std::vector<at::Tensor>& current, const std::vector<at::Tensor>& gradients, double scale,
             const std::vector<at::Tensor>& next);
 
+  // For checkpoints. The moments are handles: their memory may be written between two steps.
   std::int64_t steps() const { return steps_; }
+  const std::vector<at::Tensor>& means() const { return mean_; }
+  const std::vector<at::Tensor>& variances() const { return variance_; }
+  void set_steps(std::int64_t steps) { steps_ = steps; }
 
  private:
   AdamWSettings settings_;

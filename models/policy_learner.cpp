@@ -9,6 +9,7 @@
 
 #include "models/actions.hpp"
 #include "models/leaves.hpp"
+#include "models/named_tensors.hpp"
 #include "models/objectives/objective.hpp"
 #include "models/optimizer.hpp"
 #include "models/token_logp.hpp"
@@ -25,6 +26,13 @@ std::vector<at::Tensor> tensors_of(const Snapshot& snapshot) {
   for_each_tensor(snapshot.weights, snapshot.architecture.tied,
                   [&](const std::string&, const at::Tensor& tensor) { tensors.push_back(tensor); });
   return tensors;
+}
+
+std::vector<std::string> names_of(const Snapshot& snapshot) {
+  std::vector<std::string> names;
+  for_each_tensor(snapshot.weights, snapshot.architecture.tied,
+                  [&](const std::string& name, const at::Tensor&) { names.push_back(name); });
+  return names;
 }
 
 // Memory for weights to come. A set is used again once nobody holds the snapshot that was made of it.
@@ -160,6 +168,23 @@ struct PolicyLearner::State {
 
   bool tied() const { return current->architecture.tied; }
 
+  // What a checkpoint holds of these weights and of the optimizer.
+  NamedTensors with_optimizer(const Snapshot& snapshot) const {
+    NamedTensors tensors;
+    for_each_tensor(snapshot.weights, snapshot.architecture.tied,
+                    [&](const std::string& name, const at::Tensor& tensor) {
+                      tensors.push_back({name, tensor});
+                    });
+    add_optimizer(tensors, optimizer, names_of(snapshot));
+    return tensors;
+  }
+
+  void publish(const SnapshotPtr& snapshot) {
+    leaves.follow(tensors_of(*snapshot));
+    current = snapshot;
+    sets.published(snapshot);
+  }
+
   const at::Tensor& head_gradient() const {
     return tied() ? leaves.gradients().front() : leaves.gradients().back();  // the order of for_each_tensor
   }
@@ -198,6 +223,7 @@ struct PolicyLearner::State {
   AdamW optimizer;
   WeightSets sets;
   PolicySums sums;  // of the batch so far
+  ImageGate gate;
 };
 
 PolicySums& PolicySums::operator+=(const PolicySums& other) {
@@ -305,15 +331,30 @@ PolicyStep PolicyLearner::step(Version next) {
     result.skipped = "non-finite gradient";
     return result;
   }
+  s.gate.wait();
   const double scale = clip_factor(result.gradient_norm, s.settings.max_gradient_norm) / result.sums.shares;
   const auto published = std::make_shared<const Snapshot>(next, s.current->architecture, s.sets.take(*s.current));
   const std::vector<at::Tensor> masters = tensors_of(*published);
   s.optimizer.step(tensors_of(*s.current), s.leaves.gradients(), scale, masters);
-  s.leaves.follow(masters);
-  s.current = published;
-  s.sets.published(published);
+  s.publish(published);
   result.weights = published;
   return result;
+}
+
+LearnerImagePtr PolicyLearner::image() { return make_image(state_->with_optimizer(*state_->current), state_->gate); }
+
+expected<SnapshotPtr> PolicyLearner::restore(std::span<const TensorView> image, Version version) {
+  State& s = *state_;
+  const at::NoGradGuard no_gradient;
+  s.gate.wait();
+  const auto restored = std::make_shared<const Snapshot>(version, s.current->architecture, s.sets.take(*s.current));
+  const NamedTensors tensors = s.with_optimizer(*restored);
+  if (auto copied = copy_image(image, tensors); !copied) return tl::unexpected(copied.error());
+  s.optimizer.set_steps(tensors.back().tensor.item<std::int64_t>());
+  s.leaves.drop_gradients();
+  s.sums = {};
+  s.publish(restored);
+  return restored;
 }
 
 std::vector<float> PolicyLearner::gradient() const { return state_->leaves.flat_gradient(); }

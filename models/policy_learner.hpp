@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/settings.hpp"
+#include "models/learner_image.hpp"
 #include "models/model.hpp"
 #include "models/objectives/ratio_histogram.hpp"
 #include "models/sequence.hpp"
@@ -56,6 +57,12 @@ class PolicyLearner {
 
   // Divides, clips, updates, and starts the next batch. The new snapshot carries `next` as its version.
   PolicyStep step(Version next);
+
+  // Weights, moments and step count as they are after the last step. The next step waits while an image exists.
+  LearnerImagePtr image();
+  // Takes an image's state and forgets the open batch. The new snapshot carries `version`.
+  // Errors: the image is of another model; nothing has changed then.
+  expected<SnapshotPtr> restore(std::span<const TensorView> image, Version version);
 
   // The accumulated gradient before the division, all parameters one after the other. For tests.
   std::vector<float> gradient() const;

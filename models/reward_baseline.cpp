@@ -1,6 +1,7 @@
 #include "models/reward_baseline.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <stdexcept>
 
 #include "models/objectives/group_advantage.hpp"
@@ -31,6 +32,26 @@ std::vector<float> RewardBaseline::advantages(const Sequence& sequence, double r
 void RewardBaseline::step() {
   rms_.update(squares_, tokens_);
   squares_ = tokens_ = 0;
+}
+
+LearnerImagePtr RewardBaseline::image() const {
+  const auto numbers = std::make_shared<std::vector<double>>(std::vector{rms_.mean_square(), rms_.weight()});
+  numbers->insert(numbers->end(), mean_.rewards().begin(), mean_.rewards().end());
+  const TensorView view{
+      "reward_baseline", "F64", {static_cast<std::int64_t>(numbers->size())}, std::as_bytes(std::span(*numbers))};
+  return std::make_shared<const LearnerImage>(TensorViews{view}, numbers, std::promise<void>());
+}
+
+expected<void> RewardBaseline::restore(std::span<const TensorView> image) {
+  if (image.size() != 1 || image[0].name != "reward_baseline" || image[0].bytes.size() < 2 * sizeof(double)) {
+    return fail("reward_baseline is missing: it was written with another recipe");
+  }
+  std::vector<double> numbers(image[0].bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), image[0].bytes.data(), image[0].bytes.size());
+  rms_.restore(numbers[0], numbers[1]);
+  mean_.restore({numbers.begin() + 2, numbers.end()});
+  squares_ = tokens_ = 0;
+  return {};
 }
 
 }  // namespace millrace

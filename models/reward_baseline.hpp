@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/recipe.hpp"
+#include "models/learner_image.hpp"
 #include "models/objectives/running_mean.hpp"
 #include "models/objectives/running_rms.hpp"
 #include "models/sequence.hpp"
@@ -20,6 +21,10 @@ class RewardBaseline {
   // actions, so that the policy learner leaves the trajectory out, and nothing else has changed.
   std::vector<float> advantages(const Sequence& sequence, double reward, std::span<const double> group);
   void step();  // the batch is complete
+
+  // For checkpoints, between two batches.
+  LearnerImagePtr image() const;
+  expected<void> restore(std::span<const TensorView> image);  // forgets the open batch
 
  private:
   bool of_group_;

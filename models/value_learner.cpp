@@ -10,6 +10,7 @@
 
 #include "models/actions.hpp"
 #include "models/leaves.hpp"
+#include "models/named_tensors.hpp"
 #include "models/objectives/explained_variance.hpp"
 #include "models/objectives/gae.hpp"
 #include "models/objectives/running_rms.hpp"
@@ -70,6 +71,7 @@ struct ValueLearner::State {
         tensor = tensor.to(dtype);  // float32: the backbone's own memory
       } else {
         masters.push_back(tensor.clone());
+        names.push_back(name);
         tensor = leaves.add(masters.back(), dtype);
       }
     });
@@ -78,6 +80,7 @@ struct ValueLearner::State {
     head = leaves.add(masters.back(), at::kFloat);
     masters.push_back(at::zeros({1}, at::kFloat));
     bias = leaves.add(masters.back(), at::kFloat);
+    names.insert(names.end(), {"value_head.weight", "value_head.bias"});
     optimizer.emplace(
         AdamWSettings{
             .lr = settings.lr, .beta1 = settings.beta1, .beta2 = settings.beta2, .weight_decay = settings.weight_decay},
@@ -149,6 +152,15 @@ struct ValueLearner::State {
 
   double mean_gradient_norm() const { return global_norm(leaves.gradients()) / tokens; }
 
+  // What a checkpoint holds in fixed shapes.
+  NamedTensors state_tensors() const {
+    NamedTensors tensors;
+    for (std::size_t i = 0; i < masters.size(); ++i) tensors.push_back({names[i], masters[i]});
+    tensors.push_back({"advantage_rms", at::tensor({rms.mean_square(), rms.weight()}, at::kDouble)});
+    add_optimizer(tensors, *optimizer, names);
+    return tensors;
+  }
+
   void start_next_batch() {
     arrived.clear();
     tokens = advantage_squares = error_squares = 0;
@@ -161,10 +173,12 @@ struct ValueLearner::State {
   Leaves leaves;
   Weights weights;                  // leaves and frozen tensors, as the transformer takes them
   at::Tensor head, bias;            // leaves [1, hidden] and [1]
+  std::vector<std::string> names;   // of the masters
   std::vector<at::Tensor> masters;  // in the order of the leaves; updated in place, for nobody else reads them
   std::optional<AdamW> optimizer;
   RunningRms rms;
   ExplainedVarianceWindow window{explained_trajectories};
+  ImageGate gate;
 
   // Of the batch so far, over action tokens.
   std::vector<Arrived> arrived;
@@ -210,6 +224,7 @@ std::vector<Valuation> ValueLearner::arrive(std::span<const Sequence> sequences)
 ValueStep ValueLearner::step() {
   State& s = *state_;
   const at::AutoGradMode with_gradient(true);
+  s.gate.wait();
   ValueStep result;
   result.explained_variance = s.window.value();
   if (s.tokens > 0) {
@@ -227,6 +242,52 @@ ValueStep ValueLearner::step() {
   result.advantage_rms = s.rms.divisor();
   s.start_next_batch();
   return result;
+}
+
+LearnerImagePtr ValueLearner::image() {
+  State& s = *state_;
+  NamedTensors tensors = s.state_tensors();
+  std::vector<double> values, returns;
+  std::vector<std::int64_t> lengths;
+  for (const auto& entry : s.window.entries()) {
+    values.insert(values.end(), entry.values.begin(), entry.values.end());
+    returns.insert(returns.end(), entry.returns.begin(), entry.returns.end());
+    lengths.push_back(static_cast<std::int64_t>(entry.values.size()));
+  }
+  tensors.push_back({"explained.values", at::tensor(values, at::kDouble)});
+  tensors.push_back({"explained.returns", at::tensor(returns, at::kDouble)});
+  tensors.push_back({"explained.lengths", at::tensor(lengths, at::kLong)});
+  return make_image(std::move(tensors), s.gate);
+}
+
+expected<void> ValueLearner::restore(std::span<const TensorView> image) {
+  State& s = *state_;
+  const at::NoGradGuard no_gradient;
+  s.gate.wait();
+  const auto values = tensor_of(image, "explained.values"), returns = tensor_of(image, "explained.returns"),
+             lengths = tensor_of(image, "explained.lengths");
+  for (const auto* found : {&values, &returns, &lengths}) {
+    if (!*found) return tl::unexpected(found->error());
+  }
+  const NamedTensors tensors = s.state_tensors();
+  if (auto copied = copy_image(image, tensors); !copied) return copied;
+  for (const NamedTensor& named : tensors) {
+    if (named.name == "optimizer.steps") s.optimizer->set_steps(named.tensor.item<std::int64_t>());
+    if (named.name != "advantage_rms") continue;
+    s.rms.restore(named.tensor[0].item<double>(), named.tensor[1].item<double>());
+  }
+  s.window = ExplainedVarianceWindow(explained_trajectories);
+  const double *value = values->const_data_ptr<double>(), *its_return = returns->const_data_ptr<double>();
+  for (std::int64_t i = 0; i < lengths->numel(); ++i) {
+    const std::int64_t length = lengths->const_data_ptr<std::int64_t>()[i];
+    s.window.add({value, value + length}, {its_return, its_return + length});
+    value += length;
+    its_return += length;
+  }
+  s.leaves.drop_gradients();
+  s.leaves.follow(s.masters);
+  s.start_next_batch();
+  return {};
 }
 
 std::vector<float> ValueLearner::gradient() const { return state_->leaves.flat_gradient(); }

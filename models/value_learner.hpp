@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/settings.hpp"
+#include "models/learner_image.hpp"
 #include "models/model.hpp"
 #include "models/sequence.hpp"
 
@@ -35,6 +36,10 @@ class ValueLearner {
   // actions, so that the policy learner leaves it out, too.
   std::vector<Valuation> arrive(std::span<const Sequence> sequences);
   ValueStep step();  // K updates over all that arrived since the last
+
+  // As PolicyLearner: trained weights (frozen ones are the backbone's), moments, step count, running statistics.
+  LearnerImagePtr image();
+  expected<void> restore(std::span<const TensorView> image);
 
   std::vector<float> gradient() const;  // accumulated, before the division; for tests
 

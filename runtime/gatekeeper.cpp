@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -53,14 +52,22 @@ Gatekeeper::Gatekeeper(const Settings& settings, Version learner, Ledger ledger,
       metrics_(metrics),
       pacing_(settings.pacing, settings.max_lag, batch_),
       gate_(settings.sessions.limit / settings.recipe.grouping.size, pacing_.max_ahead(), batch_),
-      groups_(settings.recipe.grouping, settings.recipe.baseline.kind, token_limit(settings)) {
+      groups_(settings.recipe.grouping, settings.recipe.baseline.kind, token_limit(settings)),
+      lineage_(ledger_.lineage()),
+      every_steps_(static_cast<std::uint64_t>(settings.checkpoint.every_steps)),
+      step_number_(ledger_.step()) {
+  const std::vector<CheckpointRow> checkpoints = ledger_.checkpoints();
+  checkpointed_ = checkpoints.empty() ? 0 : checkpoints.front().step;
+  ledger_.keep_whole_groups(settings.recipe.grouping.size);
+  load_queue();
+  metrics_.lifetime_trained(ledger_.counts().trained);
   show();
 }
 
 int Gatekeeper::capacity() const {
   const int size = settings_.recipe.grouping.size;
   const int of_opened = static_cast<int>(after_group_ - next_member_);
-  if (!pacing_.may_start(gate_.running())) return of_opened;
+  if (mode_ != GateMode::open || !pacing_.may_start(gate_.running())) return of_opened;
   // Sessions may outlive their group when that has waited too long: they count, too.
   const int fitting = (settings_.sessions.limit - running_ - of_opened) / size;
   return std::max(0, std::min(gate_.capacity(), fitting)) * size + of_opened;
@@ -70,6 +77,10 @@ bool Gatekeeper::may_start() const { return capacity() > 0; }
 
 TrajectoryId Gatekeeper::acquire() {
   if (!may_start()) {
+    if (mode_ != GateMode::open) {
+      metrics_.gate_decision("wait", name_of(mode_));
+      return 0;
+    }
     const bool full = running_ + settings_.recipe.grouping.size > settings_.sessions.limit;
     metrics_.gate_decision("wait", full ? "sessions" : "staleness");
     return 0;
@@ -97,9 +108,12 @@ void Gatekeeper::submit(Trajectory trajectory, Outcome outcome, const std::strin
   const bool shifted = outcome == Outcome::queued && trajectory.created < expire_before_;
   if (left_behind || shifted) outcome = Outcome::expired;
   const auto started = std::chrono::steady_clock::now();
+  const bool abandoned = outcome == Outcome::queued && is_abandoned(trajectory);
+  if (abandoned) outcome = Outcome::rolled_back;
   const expected<void> durable = ledger_.accept(trajectory, outcome,
                                                 shifted       ? preference_shift
                                                 : left_behind ? "its group has closed without it"
+                                                : abandoned   ? "sampled by an abandoned policy"
                                                               : reason);
   metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(), 1);
   --running_;
@@ -110,6 +124,7 @@ void Gatekeeper::submit(Trajectory trajectory, Outcome outcome, const std::strin
     metrics_.outcome(Outcome::aborted, trajectory.action_tokens());
   } else if (outcome == Outcome::queued) {
     metrics_.reward(trajectory.score.total, trajectory.score.spec_version);
+    renumber(trajectory, lineage_);
     member = std::move(trajectory);
   } else {
     metrics_.outcome(outcome, trajectory.action_tokens());
@@ -164,7 +179,7 @@ void Gatekeeper::judge_next_group(double now) {
 
 Taken Gatekeeper::take(int max, double now) {
   Taken taken;
-  if (step_complete_) return taken;
+  if (!may_take()) return taken;
   while (std::ssize(taken.trajectories) < max) {
     while (fresh_.empty() && !queue_.empty() && step_groups_ < batch_) judge_next_group(now);
     if (fresh_.empty()) break;
@@ -172,7 +187,7 @@ Taken Gatekeeper::take(int max, double now) {
     fresh_.pop_front();
   }
   show();
-  step_complete_ = fresh_.empty() &&
+  step_complete_ = !held_ && fresh_.empty() &&
                    (step_groups_ >= batch_ || (step_groups_ >= min_batch_ && queue_.empty() && now >= step_deadline()));
   taken.last = step_complete_;
   return taken;
@@ -185,6 +200,7 @@ double Gatekeeper::step_deadline() const {
 void Gatekeeper::published(Version version) {
   for (const TrajectoryPtr& trajectory : step_) metrics_.reward_lag(trajectory->score.spec_version);
   learner_ = version;
+  --steps_left_;
   settle_step(Outcome::trained, "");
   metrics_.lifetime_trained(ledger_.counts().trained);
 }
@@ -213,28 +229,23 @@ void Gatekeeper::shift(const RewardSpec& spec, std::uint64_t version, InFlight i
   }
 }
 
-void Gatekeeper::close() {
-  if (auto closed = ledger_.close_abandoned("the service ended before it was trained"); !closed) {
-    log_error("gatekeeper", closed.error().message);
-  }
-}
-
-// Trajectories that leave before they are trained.
-void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason) {
+// `step`: the batch that learned from them; 0 = they leave before they are trained.
+void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason,
+                        std::uint64_t step) {
   std::vector<TrajectoryId> ids;
   for (const TrajectoryPtr& trajectory : trajectories) {
     ids.push_back(trajectory->id);
     metrics_.outcome(outcome, trajectory->action_tokens());
   }
   const auto started = std::chrono::steady_clock::now();
-  if (auto written = ledger_.settle(ids, outcome, reason, learner_); !written) {
+  if (auto written = ledger_.settle(ids, outcome, reason, learner_, step); !written) {
     log_error("gatekeeper", written.error().message);
   }
   metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(), ids.size());
 }
 
 void Gatekeeper::settle_step(Outcome outcome, const std::string& reason) {
-  settle(step_, outcome, reason);
+  settle(step_, outcome, reason, ++step_number_);
   gate_.leave(step_groups_);
   step_.clear();
   step_groups_ = 0;

@@ -2,10 +2,12 @@
 // The way of a trajectory from its permit to its outcome: who may start, what is durable, what is still fresh enough to
 // be trained, and why anything else is not. The gatekeeper actor is a shell around it; all calls come from one thread.
 #include <deque>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "config/settings.hpp"
+#include "runtime/checkpoint.hpp"
 #include "runtime/groups.hpp"
 #include "runtime/ledger.hpp"
 #include "runtime/metrics.hpp"
@@ -23,8 +25,16 @@ struct Taken {
   bool last = false;
 };
 
+enum class GateMode {
+  open,
+  paused,    // grants no permit and hands nothing to the learners
+  draining,  // grants no permit; the learners go on as long as sessions are still running
+};
+const char* name_of(GateMode mode);
+
 class Gatekeeper {
  public:
+  // Also takes up what the ledger holds of former services: queued trajectories are queued again.
   Gatekeeper(const Settings& settings, Version learner, Ledger ledger, Metrics& metrics);
 
   // A permit for one session, with the id its trajectory will have; 0 when the gate is closed. Groups take theirs
@@ -47,8 +57,22 @@ class Gatekeeper {
   // The reward spec was replaced at this time (Unix seconds): what waits in the queue is kept, scored again or dropped.
   void shift(const RewardSpec& spec, std::uint64_t version, InFlight in_flight, double at);
 
-  // The service ends: what is still queued or in the open step will not be trained, and the ledger says so.
-  void close();
+  void set_mode(GateMode mode) { mode_ = mode; }
+  GateMode mode() const { return mode_; }
+  void limit_steps(std::uint64_t published) { steps_left_ = published; }  // no step begins after so many more versions
+  bool drained() const { return running_ == 0 && gate_.running() == 0 && !step_complete_; }
+
+  // Checkpoints. While the gate holds, the open step is not completed, so both learners stay at the same batch.
+  bool step_in_progress() const { return step_complete_; }
+  void hold(bool held) { held_ = held; }
+  bool checkpoint_due() const { return step_number_ - checkpointed_ >= every_steps_; }
+  std::uint64_t checkpointed_step() const { return checkpointed_; }
+  std::uint64_t step_number() const { return step_number_; }  // batches the critic has learned from
+  // A finished checkpoint becomes the one to go on from. Returns the names of those that stay.
+  expected<std::vector<std::string>> checkpointed(const CheckpointRow& row);
+  // The learners are back at this checkpoint's state, published as `resumed_as`.
+  expected<void> rolled_back(const CheckpointRow& row, Version resumed_as);
+  expected<void> end_in_order();  // the last thing before the end, after a checkpoint
 
   Version learner_version() const { return learner_; }
   const StalenessGate& gate() const { return gate_; }  // counts groups
@@ -60,8 +84,13 @@ class Gatekeeper {
  private:
   void close_group(ClosedGroup group);
   void judge_next_group(double now);
-  void settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason);
+  void settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason,
+              std::uint64_t step = 0);
   void settle_step(Outcome outcome, const std::string& reason);
+  void load_queue();
+  void recover_open_groups();
+  bool is_abandoned(const Trajectory& trajectory) const;
+  bool may_take() const;
   void judge(const Trajectory& trajectory, bool trained);
   void show();
 
@@ -82,6 +111,13 @@ class Gatekeeper {
   bool step_complete_ = false;
   double step_started_ = 0;
   double expire_before_ = 0;  // sessions that began earlier (Unix seconds) are dropped at their end
+  Lineage lineage_;
+  GateMode mode_ = GateMode::open;
+  bool held_ = false;
+  std::uint64_t every_steps_;
+  std::uint64_t step_number_ = 0;
+  std::uint64_t checkpointed_ = 0;  // step of the newest checkpoint
+  std::uint64_t steps_left_ = std::numeric_limits<std::uint64_t>::max();
 };
 
 }  // namespace millrace

@@ -47,6 +47,12 @@ std::vector<ClosedGroup> Groups::expire(double now) {
   return closed;
 }
 
+void Groups::filter(const std::function<bool(Trajectory& member)>& keep) {
+  for (auto& [group, open] : open_) {
+    std::erase_if(open.members, [&](Trajectory& member) { return !keep(member); });
+  }
+}
+
 ClosedGroup Groups::close(std::vector<Trajectory> members) const {
   std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   ClosedGroup closed;

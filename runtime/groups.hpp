@@ -2,6 +2,7 @@
 // Rollouts of one task on their way to the queue. A group closes when all its members have come in or failed, or when
 // it has waited too long; one that failed neither blocks nor shifts the others. A single rollout is a group of one.
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,6 +42,10 @@ class Groups {
   std::optional<ClosedGroup> arrive(TrajectoryId group, std::optional<Trajectory> member);
   // Closes what has been open for max_wait_s, counted from the first look after it was opened; `now` in seconds.
   std::vector<ClosedGroup> expire(double now);
+  // What a group makes of its members, by the recipe.
+  ClosedGroup close(std::vector<Trajectory> members) const;
+  // Members of open groups that have come in and that `keep` refuses count as failed from now on.
+  void filter(const std::function<bool(Trajectory& member)>& keep);
 
  private:
   struct Open {
@@ -48,7 +53,6 @@ class Groups {
     std::optional<double> since;
     std::vector<Trajectory> members;
   };
-  ClosedGroup close(std::vector<Trajectory> members) const;
 
   Grouping grouping_;
   bool needs_others_;

@@ -1,12 +1,11 @@
 #include "runtime/ledger.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
-#include <stdexcept>
 
-#include "runtime/ledger_file.hpp"
+#include "runtime/ledger_state.hpp"
 #include "runtime/payload.hpp"
-#include "runtime/sqlite.hpp"
 
 namespace millrace {
 namespace {
@@ -19,13 +18,6 @@ constexpr const char* listed_columns =
     "created, settled, seconds from trajectories ";
 
 double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-// For reads whose interface has no room for an error: only a broken disk or a bug fails there.
-template <class T>
-T value_of(expected<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(*result);
-}
 
 json parts_to_json(const std::vector<ScorePart>& parts) {
   json document = json::array();
@@ -85,13 +77,21 @@ json row_to_json(const Statement& row) {
   return document;
 }
 
-}  // namespace
+// Ids below the last one that have no row: their sessions were running when the service was killed. Sessions finish in
+// any order, but never further apart than this.
+std::deque<TrajectoryId> ids_given_back(const Database& database, std::int64_t last_id) {
+  constexpr std::int64_t furthest = 131072;
+  const std::int64_t from = std::max(fact(database, "pruned_to"), last_id - furthest);
+  auto rows = value_of(database.prepare("select id from trajectories where id > ?1 order by id"));
+  rows.bind(from);
+  std::deque<TrajectoryId> missing;
+  for (std::int64_t wanted = std::max<std::int64_t>(from, 0) + 1; value_of(rows.step()); ++wanted) {
+    for (; wanted < rows.integer(0); ++wanted) missing.push_back(static_cast<TrajectoryId>(wanted));
+  }
+  return missing;
+}
 
-struct Ledger::State {
-  std::optional<FolderLock> lock;  // none when read-only; outlives the database
-  Database database;
-  TrajectoryId last_id = 0;
-};
+}  // namespace
 
 Ledger::Ledger(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Ledger::Ledger(Ledger&&) noexcept = default;
@@ -104,30 +104,60 @@ expected<Ledger> Ledger::open(const std::string& state_directory) {
   auto database = open_ledger_file(state_directory);
   if (!database) return tl::unexpected(database.error());
   const auto last_id = database->number("select max(id) from trajectories");
-  if (!last_id) return tl::unexpected(last_id.error());
-  return Ledger(
-      std::make_unique<State>(State{std::move(*lock), std::move(*database), static_cast<TrajectoryId>(*last_id)}));
+  const auto last_position = database->number("select max(position) from trajectories");
+  if (!last_id || !last_position) return tl::unexpected(database->error());
+  auto state = std::make_unique<State>(State{std::move(*lock), std::move(*database), 0, {}, 0});
+  state->last_id = static_cast<TrajectoryId>(*last_id);
+  state->last_position = *last_position;
+  state->given_back = ids_given_back(state->database, *last_id);
+  return Ledger(std::move(state));
 }
 
 expected<Ledger> Ledger::open_read_only(const std::string& state_directory) {
   auto database = open_ledger_file_read_only(state_directory);
   if (!database) return tl::unexpected(database.error());
-  return Ledger(std::make_unique<State>(State{std::nullopt, std::move(*database)}));
+  return Ledger(std::make_unique<State>(State{std::nullopt, std::move(*database), 0, {}, 0}));
 }
 
-TrajectoryId Ledger::next_id() { return ++state_->last_id; }
+TrajectoryId Ledger::next_id() {
+  State& s = *state_;
+  if (s.given_back.empty()) return ++s.last_id;
+  const TrajectoryId id = s.given_back.front();
+  s.given_back.pop_front();
+  return id;
+}
+
+void Ledger::keep_whole_groups(int size) {
+  const auto group = [size](TrajectoryId id) { return (id - 1) / static_cast<TrajectoryId>(size); };
+  std::map<TrajectoryId, int> missing;
+  for (const TrajectoryId id : state_->given_back) ++missing[group(id)];
+  std::erase_if(state_->given_back, [&](TrajectoryId id) { return missing[group(id)] < size; });
+}
 
 expected<void> Ledger::accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason) {
+  auto transaction = Transaction::begin(state_->database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  return insert(trajectory, outcome, reason).and_then([&] { return transaction->commit(); });
+}
+
+expected<void> Ledger::accept(const std::vector<Submission>& submissions) {
+  auto transaction = Transaction::begin(state_->database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  for (const Submission& submission : submissions) {
+    const auto written = insert(submission.trajectory, submission.outcome, submission.reason);
+    if (!written) return written;
+  }
+  return transaction->commit();
+}
+
+expected<void> Ledger::insert(const Trajectory& trajectory, Outcome outcome, const std::string& reason) {
   if (outcome == Outcome::trained) throw std::logic_error("Ledger: trained is for settle(), after the queue");
   const Database& database = state_->database;
-  auto transaction = Transaction::begin(database);
-  if (!transaction) return tl::unexpected(transaction.error());
   auto row = database.prepare(
       "insert into trajectories (id, outcome, reason, environment, task, answer, expected, reward, reward_parts, "
       "reward_spec, reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest, "
-      "policy_version_newest, policy_version_finished, created, settled, seconds, temperature, terminal, invalid) "
-      "values "
-      "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      "policy_version_newest, policy_version_finished, created, settled, seconds, temperature, terminal, invalid, "
+      "position) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   auto payload = database.prepare("insert into payloads values (?, ?, ?, ?, ?, ?, ?)");
   if (!row || !payload) return tl::unexpected(database.error());
 
@@ -137,32 +167,40 @@ expected<void> Ledger::accept(const Trajectory& trajectory, Outcome outcome, con
             dump(parts_to_json(t.score.parts)), t.score.spec, t.score.spec_version, name_of(t.ending), t.turns,
             t.sequence.tokens.size(), t.action_tokens(), t.oldest_version(), t.newest_version(), t.finished_at,
             t.created, settled, dump(seconds_to_json(t.seconds)), t.sequence.temperature,
-            static_cast<int>(t.sequence.terminal), t.invalid);
+            static_cast<int>(t.sequence.terminal), t.invalid, ++state_->last_position);
   const Payload packed = pack(t.sequence, t.versions);
   payload->bind(t.id, packed.tokens, packed.mask, packed.behaviour, packed.rewards, packed.versions, packed.checksum);
   const auto written = row->execute().and_then([&] { return payload->execute(); });
   if (!written) return fail("trajectory " + std::to_string(t.id) + " was not accepted: " + written.error().message);
-  return transaction->commit();
+  return {};
 }
 
 expected<void> Ledger::settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
-                              Version version) {
+                              Version version, std::uint64_t step) {
   if (outcome == Outcome::queued) throw std::logic_error("Ledger: a trajectory is settled once and for all");
   const Database& database = state_->database;
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
   auto update = database.prepare(
-      "update trajectories set outcome = ?2, reason = ?3, version = ?4, settled = ?5 "
+      "update trajectories set outcome = ?2, reason = ?3, version = ?4, settled = ?5, step = ?6, step_position = ?7 "
       "where id = ?1 and outcome = 'queued'");
   if (!update) return tl::unexpected(update.error());
+  int position = 0;
   for (const TrajectoryId id : ids) {
-    update->bind(id, name_of(outcome), reason, version, unix_now());
+    if (step > 0) {
+      update->bind(id, name_of(outcome), reason, version, unix_now(), step, ++position);
+    } else {
+      update->bind(id, name_of(outcome), reason, version, unix_now());  // the rest is null
+    }
     const auto written = update->execute();
     if (!written) return written;
     if (database.changes() == 0)
       return fail("trajectory " + std::to_string(id) + " is not queued: nothing was settled");
   }
-  return transaction->commit();
+  expected<void> noted;
+  if (outcome == Outcome::trained) noted = set_fact(database, "published", static_cast<std::int64_t>(version));
+  if (noted && step > 0) noted = set_fact(database, "step", static_cast<std::int64_t>(step));
+  return noted.and_then([&] { return transaction->commit(); });
 }
 
 expected<void> Ledger::rescore(const std::vector<std::shared_ptr<const Trajectory>>& trajectories) {
@@ -259,16 +297,6 @@ expected<Trajectory> Ledger::read(TrajectoryId id) const {
   const auto unpacked = unpack(payload, t);
   if (!unpacked) return fail("trajectory " + std::to_string(id) + ": " + unpacked.error().message);
   return t;
-}
-
-expected<int> Ledger::close_abandoned(const std::string& reason) {
-  auto update = state_->database.prepare(
-      "update trajectories set outcome = ?1, reason = ?2, settled = ?3 where outcome = 'queued'");
-  if (!update) return tl::unexpected(update.error());
-  update->bind(name_of(Outcome::aborted), reason, unix_now());
-  const auto written = update->execute();
-  if (!written) return tl::unexpected(written.error());
-  return state_->database.changes();
 }
 
 }  // namespace millrace

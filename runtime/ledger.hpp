@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "config/expected.hpp"
+#include "runtime/checkpoint.hpp"
+#include "runtime/lineage.hpp"
 #include "runtime/trajectory.hpp"
 
 namespace millrace {
@@ -19,6 +21,20 @@ struct LedgerCounts {
   std::uint64_t trained = 0;
   std::uint64_t queued = 0;
   std::uint64_t rejected = 0;
+};
+
+// What a service finds of those before it.
+struct LedgerPast {
+  std::uint64_t incarnation = 1;  // of this service: how many have begun on this ledger, this one counted
+  Version published = 0;          // newest version it knows of; a killed service may have published one more
+  std::uint64_t step = 0;         // batches the critic had learned from
+  bool clean = true;              // the last one ended in order, or there was none
+};
+
+struct Submission {
+  Trajectory trajectory;
+  Outcome outcome = Outcome::queued;  // or how a trajectory that never came to the queue ended
+  std::string reason;
 };
 
 class Ledger {
@@ -31,16 +47,34 @@ class Ledger {
   Ledger& operator=(Ledger&&) noexcept;
   ~Ledger();
 
-  TrajectoryId next_id();  // grows for ever, over restarts
-  // Durable on return. `outcome` is queued, or how a trajectory that never came to the queue ended.
+  // Grows for ever, over restarts; ids that a killed service had given out and that never came back go first, so that
+  // no task is left out.
+  TrajectoryId next_id();
+  void keep_whole_groups(int size);  // of those ids only groups come back of which no member came in
+  // Durable on return, all of them or none.
+  expected<void> accept(const std::vector<Submission>& submissions);
   expected<void> accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason);
   // Writes what became of queued trajectories, all in one commit. version: the published version that holds them
-  // (trained), or the learner's version at the judgement.
+  // (trained), or the learner's version at the judgement. step: the batch that learned from them, in the order of
+  // `ids`; 0 = none did.
   expected<void> settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
-                        Version version);
+                        Version version, std::uint64_t step = 0);
 
   // Gives queued trajectories another score, all in one commit.
   expected<void> rescore(const std::vector<std::shared_ptr<const Trajectory>>& trajectories);
+
+  // The frontier: a service that is killed goes on from the newest checkpoint named here. (ledger_frontier.cpp)
+  // `model`: checksum of the weights it starts from. Errors: the ledger is another model's.
+  expected<LedgerPast> begin_incarnation(std::uint64_t model);
+  expected<void> end_incarnation();                // in order: nothing was published after the newest checkpoint
+  std::vector<CheckpointRow> checkpoints() const;  // of the surviving lineage, newest first
+  expected<void> name_checkpoint(const CheckpointRow& row, int keep);  // and forgets all but the newest `keep`
+  std::uint64_t step() const;                                          // batches the critic has learned from
+  Lineage lineage() const;
+  // Goes on from this checkpoint (policy_version and step are read) under a new number: what was learned from after it
+  // is queued again, checkpoints after it are forgotten. One commit. Returns how many trajectories were queued again.
+  expected<int> fork(const CheckpointRow& from, Version resumed_as);
+  std::vector<TrajectoryId> queued() const;  // in the order of acceptance
 
   LedgerCounts counts() const;
   // Newest first, without token payloads: id, state, outcome, reason, environment, task, answer, reward, reward_parts,
@@ -50,11 +84,10 @@ class Ledger {
   std::optional<nlohmann::json> find(TrajectoryId id) const;  // the same for one
   // The full trajectory, token payloads included, bit for bit.
   expected<Trajectory> read(TrajectoryId id) const;
-  // Trajectories a former process left queued: their policy is gone, they end as aborted. Returns how many.
-  expected<int> close_abandoned(const std::string& reason);
 
  private:
   struct State;
+  expected<void> insert(const Trajectory& trajectory, Outcome outcome, const std::string& reason);
   explicit Ledger(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

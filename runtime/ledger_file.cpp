@@ -12,7 +12,7 @@ namespace millrace {
 namespace {
 
 constexpr std::int64_t application_id = 0x4d696c6c;  // "Mill", in the header of the file
-constexpr std::int64_t format_version = 1;           // PRAGMA user_version
+constexpr std::int64_t format_version = 2;           // PRAGMA user_version
 
 // What an operator sees with `sqlite3 ledger.sqlite 'select * from trajectories'`; the tokens lie beside it.
 constexpr const char* schema = R"(
@@ -43,7 +43,11 @@ create table trajectories (
   seconds text not null,                       -- JSON: seconds in each stage before it was accepted
   temperature real not null,
   terminal integer not null,
-  invalid text not null
+  invalid text not null,
+  position integer not null default 0,         -- in the order of acceptance
+  step integer,                                -- batch that learned from it, value-only ones counted
+  step_position integer,                       -- its place in that batch, from 1
+  step_pack integer                            -- the pass it went through the learners in, from 1
 ) strict;
 create index trajectories_by_state on trajectories (state);
 create index trajectories_by_outcome on trajectories (outcome);
@@ -56,6 +60,38 @@ create table payloads (                        -- one entry a token; zstd of lit
   versions blob not null,                      -- uint64
   checksum integer not null                    -- xxh3 of the five, uncompressed, each with the former's as seed
 ) strict;
+)";
+
+// What format 2 added: the order of things, and the frontier.
+constexpr const char* frontier_schema = R"(
+create index trajectories_by_step on trajectories (step) where step is not null;
+create table facts (key text primary key, value integer not null) strict;
+create table forks (                           -- old weights published again under a new number
+  policy_version integer not null,             -- whose weights they are
+  resumed_as integer not null,
+  step integer not null,                       -- batches the critic had learned from
+  at real not null                             -- Unix seconds
+) strict;
+create table checkpoints (                     -- finished ones; the newest is where a killed service goes on
+  name text primary key,                       -- of its folder under checkpoints/
+  policy_version integer not null,
+  step integer not null,                       -- batches the critic had learned from
+  checksum integer not null,                   -- xxh3 of its manifest
+  created real not null                        -- Unix seconds
+) strict;
+)";
+
+constexpr const char* from_format_1 = R"(
+alter table trajectories add column position integer not null default 0;
+alter table trajectories add column step integer;
+alter table trajectories add column step_position integer;
+alter table trajectories add column step_pack integer;
+update trajectories set position = id;
+update trajectories set step = version, step_position = id where outcome = 'trained';
+)";
+constexpr const char* facts_of_format_1 = R"(
+insert into facts select 'published', coalesce(max(version), 0) from trajectories;
+insert into facts select 'step', coalesce(max(version), 0) from trajectories;
 )";
 
 // Errors: another program's database, a newer format. A database without any table has format 0.
@@ -76,12 +112,25 @@ expected<std::int64_t> format_of(const Database& database, const std::string& fi
   return *format;
 }
 
+std::string pragmas() {
+  return "pragma application_id = " + std::to_string(application_id) +
+         "; pragma user_version = " + std::to_string(format_version) + ";";
+}
+
 expected<void> create(const Database& database) {
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
-  const std::string pragmas = "pragma application_id = " + std::to_string(application_id) +
-                              "; pragma user_version = " + std::to_string(format_version) + ";";
-  return database.execute((schema + pragmas).c_str()).and_then([&] { return transaction->commit(); });
+  return database.execute((schema + (frontier_schema + pragmas())).c_str()).and_then([&] {
+    return transaction->commit();
+  });
+}
+
+// All or nothing: a ledger that could not be migrated is as it was.
+expected<void> migrate(const Database& database) {
+  auto transaction = Transaction::begin(database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  return database.execute((from_format_1 + std::string(frontier_schema) + facts_of_format_1 + pragmas()).c_str())
+      .and_then([&] { return transaction->commit(); });
 }
 
 }  // namespace
@@ -112,6 +161,7 @@ expected<Database> open_ledger_file(const std::string& directory) {
   if (!format) return tl::unexpected(format.error());
   auto ready = database->execute("pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on");
   if (ready && *format == 0) ready = create(*database);
+  if (ready && *format == 1) ready = migrate(*database);
   if (!ready) return tl::unexpected(ready.error());
   return database;
 }
@@ -126,6 +176,10 @@ expected<Database> open_ledger_file_read_only(const std::string& directory) {
   const auto format = format_of(*database, file);
   if (!format) return tl::unexpected(format.error());
   if (*format == 0) return fail(file + " holds no table yet: its service has never come up");
+  if (*format < format_version) {
+    return fail(file + ": ledger of format " + std::to_string(*format) +
+                ": the next `millrace serve` on it migrates it");
+  }
   return database;
 }
 

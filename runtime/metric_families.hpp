@@ -38,7 +38,7 @@ inline std::vector<LabelValues> outcomes() {
   LabelValues names;
   for (const Outcome outcome :
        {Outcome::trained, Outcome::stale, Outcome::expired, Outcome::env_failed, Outcome::score_failed,
-        Outcome::invalid, Outcome::group_dropped, Outcome::skipped, Outcome::aborted}) {
+        Outcome::invalid, Outcome::group_dropped, Outcome::skipped, Outcome::rolled_back, Outcome::aborted}) {
     names.push_back(name_of(outcome));
   }
   return singles(names);
@@ -49,8 +49,8 @@ inline const LabelValues environments{"writing", "calculator", "letters", "turns
 // Actors with one mailbox for the whole service; sessions come and go.
 inline const LabelValues mailboxes{"generator",      "scorer",        "gatekeeper", "gateway",
                                    "policy_learner", "value_learner", "other"};
-inline const LabelValues actors{"session", "session_host", "generator",      "scorer",        "gatekeeper",
-                                "gateway", "observer",     "policy_learner", "value_learner", "other"};
+inline const LabelValues actors{"session",  "session_host",   "generator",     "scorer",       "gatekeeper", "gateway",
+                                "observer", "policy_learner", "value_learner", "checkpointer", "other"};
 
 struct MetricFamilies {
   prometheus::Registry registry;
@@ -108,9 +108,15 @@ struct MetricFamilies {
   Series<Histogram> stages =
       histograms("stage_duration_seconds", "Time a trajectory spent in a stage.", {"stage"},
                  singles({"generate", "environment", "score", "queue", "value", "learn"}), second_buckets);
-  Series<Counter> gate_decisions = counters(
-      "gate_decisions_total", "What the gate said, and why.", {"decision", "reason"},
-      {{"grant", "capacity"}, {"wait", "sessions"}, {"wait", "staleness"}, {"reject", "stale"}, {"other", "other"}});
+  Series<Counter> gate_decisions =
+      counters("gate_decisions_total", "What the gate said, and why.", {"decision", "reason"},
+               {{"grant", "capacity"},
+                {"wait", "sessions"},
+                {"wait", "staleness"},
+                {"wait", "paused"},
+                {"wait", "draining"},
+                {"reject", "stale"},
+                {"other", "other"}});
   Gauge& gate_capacity = gauge("gate_capacity", "Sessions that may start now.");
   Series<Gauge> sessions = gauges("sessions", "Live training sessions.", {"state"}, {{"running"}});
   Series<Gauge> queue_depth = gauges("queue_depth", "Accepted trajectories that are in no published version yet.",
@@ -164,6 +170,10 @@ struct MetricFamilies {
                                        {"actor"}, singles(mailboxes));
   Counter& ledger_records = counter("ledger_records_total", "Records written to the ledger.");
   Histogram& ledger_commit = histogram("ledger_commit_duration_seconds", "Time of a durable commit.", second_buckets);
+  Series<Counter> checkpoints = counters("checkpoints_total", "Checkpoints written, and those that could not be.",
+                                         {"result"}, singles({"ok", "failed"}));
+  Histogram& checkpoint_duration =
+      histogram("checkpoint_duration_seconds", "Time to write a checkpoint, beside everything else.", second_buckets);
   // Made as they come: a route has few of all methods and codes. Bounded all the same, see http().
   prometheus::Family<Counter>& http_requests =
       family(prometheus::BuildCounter(), "http_requests_total", "HTTP requests answered.");

@@ -183,6 +183,11 @@ void Metrics::mailbox(const char* actor, std::size_t waiting) {
 
 void Metrics::actor_restart(const char* actor) { state_->actor_restarts.at({actor}).Increment(); }
 
+void Metrics::checkpoint(bool ok, double seconds) {
+  state_->checkpoints.at({ok ? "ok" : "failed"}).Increment();
+  if (ok) state_->checkpoint_duration.Observe(seconds);
+}
+
 void Metrics::ledger_commit(double seconds, std::size_t records) {
   state_->ledger_commit.Observe(seconds);
   state_->ledger_records.Increment(static_cast<double>(records));

@@ -33,6 +33,7 @@ class StalenessGate {
   void release();         // a session ended without a trajectory for the queue
   void accept();          // a session's trajectory went into the queue: its permit becomes a place there
   void leave(int count);  // so many left the queue: published, rejected, skipped
+  void requeue(int count) { queued_ = count; }  // so many are in it, as a restart or a rollback found
 
  private:
   int session_limit_;

@@ -24,6 +24,7 @@ const char* name_of(Outcome outcome) {
     case Outcome::invalid: return "invalid";
     case Outcome::group_dropped: return "group_dropped";
     case Outcome::skipped: return "skipped";
+    case Outcome::rolled_back: return "rolled_back";
     case Outcome::aborted: return "aborted";
   }
   return "unknown";

@@ -29,7 +29,8 @@ enum class Outcome {
   invalid,        // cannot be trained: sampled without full support, no action token, prompt too long
   group_dropped,  // its group has nothing to teach: all rewards equal, or no other member
   skipped,        // its batch made no policy step: value-only step, non-finite gradient
-  aborted         // the service ended before it was trained
+  rolled_back,    // sampled by policies that a rollback or a recovery abandoned
+  aborted         // broke off before it could be accepted
 };
 
 const char* name_of(Ending ending);

@@ -7,17 +7,23 @@ namespace millrace {
 namespace {
 
 nlohmann::json to_json(const GateStatus& gate, const SpecInfo& spec, const StepReport& step) {
-  return {{"state", "running"},
-          {"policy_version", gate.policy_version},
-          {"reward_spec", {{"name", spec.name}, {"version", spec.version}}},
-          {"trajectories",
-           {{"accepted", gate.counts.accepted},
-            {"trained", gate.counts.trained},
-            {"queued", gate.counts.queued},
-            {"rejected", gate.counts.rejected}}},
-          {"capacity", gate.capacity},
-          {"sessions", gate.running},
-          {"last_step", nlohmann::json(to_json(step))}};
+  return {
+      {"state", gate.state},
+      {"policy_version", gate.policy_version},
+      {"reward_spec", {{"name", spec.name}, {"version", spec.version}}},
+      {"trajectories",
+       {{"accepted", gate.counts.accepted},
+        {"trained", gate.counts.trained},
+        {"queued", gate.counts.queued},
+        {"rejected", gate.counts.rejected}}},
+      {"capacity", gate.capacity},
+      {"sessions", gate.running},
+      {"checkpoint", gate.checkpoint.name.empty() ? nlohmann::json()
+                                                  : nlohmann::json{{"policy_version", gate.checkpoint.policy_version},
+                                                                   {"step", gate.checkpoint.step},
+                                                                   {"created", gate.checkpoint.created}}},
+      {"last_step", nlohmann::json(to_json(step))},
+  };
 }
 
 }  // namespace

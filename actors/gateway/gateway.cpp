@@ -29,7 +29,9 @@ void get_metrics(GatewaySelf, const GatewaySetup& setup, const HttpExchange& exc
 void get_readyz(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
   self->request(setup.gatekeeper, std::chrono::seconds(2), status_atom_v)
       .then(
-          [exchange](const GateStatus&) {
+          [exchange](const GateStatus& status) {
+            if (status.state == name_of(GateMode::draining))
+              return exchange.reply({503, "draining\n", "text/plain", {}});
             exchange.reply({200, "ready\n", "text/plain", {}});
           },
           [exchange](const caf::error&) {
@@ -54,6 +56,11 @@ constexpr Entry routes[] = {
     {"GET", "/admin/v1/events", get_events},
     {"GET", "/", get_page},
     {"GET", "/page/*", get_page},
+    {"POST", "/admin/v1/pause", post_pause},
+    {"POST", "/admin/v1/resume", post_resume},
+    {"POST", "/admin/v1/drain", post_drain},
+    {"POST", "/admin/v1/checkpoint", post_checkpoint},
+    {"POST", "/admin/v1/rollback", post_rollback},
 };
 
 bool fits(std::string_view pattern, std::string_view path) {

@@ -23,6 +23,7 @@ struct GatewaySetup {
   Settings settings;
   Metrics* metrics = nullptr;
   EventHub* events = nullptr;
+  std::function<void()> request_drain;
 };
 
 struct GatewayState {
@@ -47,6 +48,11 @@ void post_spec_rollback(GatewaySelf self, const GatewaySetup& setup, const HttpE
 void get_spec_history(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 void get_page(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // page.cpp
 void get_events(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_pause(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // operation.cpp
+void post_resume(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_drain(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_checkpoint(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_rollback(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 void get_models(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // completions.cpp
 void post_chat(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 

@@ -27,6 +27,21 @@ using GatekeeperActor = caf::typed_actor<
     caf::reacts_to<spec_atom, SpecShift>,
     // Rows of the ledger, as JSON.
     caf::replies_to<list_atom, TrajectoryQuery>::with<nlohmann::json>,
+    // Opens, pauses or drains the gate.
+    caf::replies_to<mode_atom, GateMode>::with<GateStatus>,
+    // Answered when a draining gate has no session and no step left, and what was learned is in a checkpoint; true: all
+    // of it is.
+    caf::replies_to<drain_atom>::with<bool>,
+    // An operator wants a checkpoint; answered when it is finished.
+    caf::replies_to<checkpoint_atom>::with<CheckpointReply>,
+    // Back to the checkpoint with this policy version, under a new number.
+    caf::replies_to<rollback_atom, Version>::with<CheckpointReply>,
+    // The checkpointer's credit: answered when there is something to do; the open step is not completed from then on.
+    caf::replies_to<order_atom>::with<CheckpointOrder>,
+    // It has both learners' images: the open step may be completed.
+    caf::reacts_to<held_atom>,
+    // It has done, or could not. Answered with the names of the checkpoints that stay.
+    caf::replies_to<done_atom, CheckpointDone>::with<std::vector<std::string>>,
     // A timer of its own: min_batch may suffice now.
     caf::reacts_to<expire_atom>>;
 
@@ -67,12 +82,26 @@ using ScorerActor = caf::typed_actor<
 // The critic: pulls trajectories, values them on arrival, updates itself at the end of each batch.
 using ValueLearnerActor = caf::typed_actor<
     // Begins to pull.
-    caf::reacts_to<start_atom>>;
+    caf::reacts_to<start_atom>,
+    // Its state as it is now; its next step waits until the image is gone.
+    caf::replies_to<save_atom>::with<LearnerPart>,
+    // Takes a checkpoint's state and forgets the open batch; answered with what went wrong, empty = nothing.
+    caf::replies_to<restore_atom, StoredCheckpointPtr>::with<std::string>>;
 
 // The policy: adds up gradients on arrival, steps and publishes at the end of each batch.
 using PolicyLearnerActor = caf::typed_actor<
     // Trajectories with their advantages; the last ones of a batch make the step.
-    caf::reacts_to<learn_atom, ValuedPack>>;
+    caf::reacts_to<learn_atom, ValuedPack>,
+    // As the critic; the restored weights are published under this number.
+    caf::replies_to<save_atom>::with<LearnerPart>,
+    caf::replies_to<restore_atom, StoredCheckpointPtr, Version>::with<std::string>>;
+
+// Writes checkpoints beside everything else, and brings the learners back to one.
+using CheckpointerActor = caf::typed_actor<
+    // Begins to ask the gatekeeper for orders.
+    caf::reacts_to<start_atom>,
+    // At the start of the service: the learners go on from this checkpoint under this number.
+    caf::replies_to<restore_atom, StoredCheckpointPtr, Version>::with<std::string>>;
 
 // Joins the learners' reports of a step into one, shows it, and counts the steps.
 using ObserverActor = caf::typed_actor<

@@ -69,11 +69,7 @@ struct SpecShift {
 };
 
 // A session that has ended, with its outcome: `queued`, or why its trajectory cannot be trained.
-struct FinishedSession {
-  Trajectory trajectory;
-  Outcome outcome = Outcome::queued;
-  std::string reason;
-};
+using FinishedSession = Submission;
 
 // A trajectory with what the critic says of it, on its way to the policy learner.
 struct ValuedTrajectory {
@@ -101,6 +97,35 @@ struct GateStatus {
   int capacity = 0;
   int running = 0;
   Version policy_version = 0;
+  std::string state;         // running, paused, draining
+  CheckpointRow checkpoint;  // the newest one; no name: there is none
+};
+
+// A learner's state for a checkpoint, and where it stands.
+struct LearnerPart {
+  LearnerImagePtr image;
+  std::uint64_t number = 0;  // the policy's version; the critic's batch
+  int warmup_left = 0;       // the critic's
+};
+
+// What the checkpointer is to do: write one of this step, or bring the learners back to one.
+struct CheckpointOrder {
+  bool restore = false;
+  CheckpointRow row;       // to be written: policy_version and step are given
+  Version resumed_as = 0;  // restored weights get this number
+  TrajectoryId next_id = 0;
+};
+struct CheckpointDone {
+  CheckpointOrder order;
+  std::string error;  // empty = done
+};
+// What an operator gets who asked for a checkpoint or a rollback.
+enum class CheckpointFault { unknown_version, failed };
+struct CheckpointReply {
+  CheckpointRow row;
+  Version policy_version = 0;  // in force now
+  std::string error;           // empty = done
+  CheckpointFault fault = CheckpointFault::failed;
 };
 
 struct TrajectoryQuery {
@@ -132,6 +157,13 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ValuedPack)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ValueReport)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::StepReport)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::GateStatus)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::GateMode)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::LearnerPart)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::CheckpointOrder)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::CheckpointDone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::CheckpointReply)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::StoredCheckpointPtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<std::string>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::TrajectoryQuery)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::HttpExchange)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SnapshotPtr)
@@ -155,3 +187,12 @@ CAF_ADD_ATOM(millrace, millrace, history_atom, "history")
 CAF_ADD_ATOM(millrace, millrace, start_atom, "start")
 CAF_ADD_ATOM(millrace, millrace, expire_atom, "expire")
 CAF_ADD_ATOM(millrace, millrace, http_atom, "http")
+CAF_ADD_ATOM(millrace, millrace, mode_atom, "mode")
+CAF_ADD_ATOM(millrace, millrace, drain_atom, "drain")
+CAF_ADD_ATOM(millrace, millrace, order_atom, "order")
+CAF_ADD_ATOM(millrace, millrace, held_atom, "held")
+CAF_ADD_ATOM(millrace, millrace, done_atom, "done")
+CAF_ADD_ATOM(millrace, millrace, save_atom, "save")
+CAF_ADD_ATOM(millrace, millrace, restore_atom, "restore")
+CAF_ADD_ATOM(millrace, millrace, checkpoint_atom, "checkpoint")
+CAF_ADD_ATOM(millrace, millrace, rollback_atom, "rollback")

@@ -13,6 +13,7 @@ struct ServeCommand {
   std::string config;             // file
   std::vector<std::string> sets;  // section.key=value
   std::uint64_t steps = 0;        // published versions after which the service ends; 0 = never
+  bool fresh = false;             // moves earlier state aside instead of going on from it
   bool json = false;              // one object a policy step on stdout
   bool no_learn = false;          // only answers: no sessions, no training
 };
@@ -38,6 +39,8 @@ struct ClientCommand {
 };
 int status(const ClientCommand& command);
 int chat(const ClientCommand& command);
+// pause, resume, drain, checkpoint, rollback; `body` is JSON
+int operation(const ClientCommand& command, const std::string& name, const std::string& body);
 
 struct ShiftCommand : ClientCommand {
   std::string spec;  // a spec's name, or a file that holds one

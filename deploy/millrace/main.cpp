@@ -35,8 +35,7 @@ int main(int argc, char** argv) {
   add_config(serve_app, serve_command);
   serve_app->add_option("--steps", serve_command.steps, "End after so many published versions (0: never)");
   serve_app->add_flag("--no-learn", serve_command.no_learn, "Only answer: no sessions, no training");
-  serve_app->add_flag("--fresh")->description(
-      "Start anew, earlier state moved aside; every start does, until there are checkpoints to resume");
+  serve_app->add_flag("--fresh", serve_command.fresh, "Start anew, earlier state moved aside");
   serve_app->callback([&] { code = serve(serve_command); });
 
   CompareCommand comparison;
@@ -81,6 +80,20 @@ int main(int argc, char** argv) {
   add_client(app, "chat", "Talk to the policy; one line a message, /new and /quit", client)->callback([&] {
     code = chat(client);
   });
+
+  const std::pair<const char*, const char*> operations[] = {
+      {"pause", "No new sessions and no new steps until resume; chat goes on"},
+      {"resume", "Go on after a pause"},
+      {"drain", "End in order: running sessions, a last step, a checkpoint"},
+      {"checkpoint", "Write a checkpoint now, and wait for it"}};
+  for (const auto& [name, help] : operations) {
+    add_client(app, name, help, client)->callback([&, which = name] { code = operation(client, which, ""); });
+  }
+  std::uint64_t version = 0;
+  auto* rollback_app = add_client(app, "rollback", "Back to a checkpoint: policy, critic and optimizers", client);
+  rollback_app->add_option("VERSION", version, "Its policy version")->required();
+  rollback_app->callback(
+      [&] { code = operation(client, "rollback", "{\"version\": " + std::to_string(version) + "}"); });
 
   TrajectoriesCommand list;
   auto* list_app = add_client(app, "trajectories", "What happened to which trajectory, newest first", list);

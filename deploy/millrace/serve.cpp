@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <iostream>
 
 #include "actors/service.hpp"
@@ -34,6 +36,7 @@ int serve(const ServeCommand& command) {
   options.settings = *settings;
   options.steps = command.steps;
   options.learn = !command.no_learn;
+  options.fresh = command.fresh;
   options.on_step = [json = command.json](const StepReport& report) {
     std::cout << (json ? progress_json(report) : progress_line(report)) << std::endl;
   };
@@ -53,6 +56,7 @@ int serve(const ServeCommand& command) {
   const auto ended = service->wait();
   notify_supervisor("STOPPING=1");
   if (!ended) return complain(failed, ended.error().message);
+  if (!service->drain()) _exit(done);  // what is still at work would hold up the end
   return done;
 }
 

@@ -18,10 +18,12 @@ class ExplainedVarianceWindow {
   void add(std::vector<double> values, std::vector<double> returns);  // of one trajectory
   double value() const;
 
- private:
   struct Entry {
     std::vector<double> values, returns;
   };
+  const std::deque<Entry>& entries() const { return entries_; }  // for checkpoints, oldest first
+
+ private:
   std::size_t limit_;
   std::deque<Entry> entries_;
 };

@@ -2,6 +2,7 @@
 // A reward against the mean of the last ones before it.
 #include <cstddef>
 #include <deque>
+#include <utility>
 
 namespace millrace {
 
@@ -10,6 +11,9 @@ class RunningMean {
   explicit RunningMean(std::size_t window) : window_(window) {}
   // reward - mean of the last `window` rewards, which it then joins; the mean of none is 0.
   double advantage(double reward);
+
+  const std::deque<double>& rewards() const { return rewards_; }  // for checkpoints
+  void restore(std::deque<double> rewards) { rewards_ = std::move(rewards); }
 
  private:
   std::size_t window_;

@@ -18,6 +18,14 @@ class RunningRms {
     weight_ = decay * weight_ + (1 - decay);
   }
 
+  // For checkpoints.
+  double mean_square() const { return mean_square_; }
+  double weight() const { return weight_; }
+  void restore(double mean_square, double weight) {
+    mean_square_ = mean_square;
+    weight_ = weight;
+  }
+
  private:
   static constexpr double decay = 0.9;      // a batch
   static constexpr double smallest = 1e-6;  // keeps an all-zero history from dividing by zero

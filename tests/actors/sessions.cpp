@@ -73,7 +73,8 @@ struct World : ActorFixture {
     settings.max_lag = 0;
     settings.sessions.limit = 4;
     settings.environment.deadline_s = 5;
-    gate = spawn(gatekeeper, std::make_shared<Ledger>(std::move(*Ledger::open(directory.path()))), settings, &metrics);
+    gate = spawn(gatekeeper, std::make_shared<Ledger>(std::move(*Ledger::open(directory.path()))), Version{0},
+                 std::uint64_t{0}, settings, &metrics);
     auto setup = std::make_shared<SessionSetup>();
     setup->gatekeeper = gate;
     setup->generator = spawn(fake_generator, answering);

@@ -82,6 +82,14 @@ class Page(unittest.TestCase):
         self.browser.evaluate(click("undo"))
         wait_until(lambda: self.service.status()["reward_spec"]["name"] == before["name"], "back again")
 
+    def test_pause_and_resume(self):
+        self.browser.wait(f"{text('state')} === 'running'")
+        self.browser.evaluate(click("pause"))
+        self.browser.wait(f"{text('state')} === 'paused' && {text('pause')} === 'Resume'")
+        self.assertEqual(self.service.status()["state"], "paused")
+        self.browser.evaluate(click("pause"))
+        self.browser.wait(f"{text('state')} === 'running'")
+
     def test_errors_are_shown(self):
         self.browser.wait("document.querySelectorAll('#spec option').length >= 5")
         self.browser.evaluate("""(() => { const spec = document.getElementById('spec'); spec.value = '';

@@ -47,3 +47,17 @@ TEST_CASE("B14: a reward that is no number makes NaN advantages and changes noth
     CHECK(spoilt.advantages(sequence, 0.5, group) == clean.advantages(sequence, 0.5, group));
   }
 }
+
+TEST_CASE("B25: the mean and the unit of advantages go on from an image") {
+  RewardBaseline straight({.kind = "running_mean"});
+  for (const double reward : {1.0, 0.0, 3.0}) straight.advantages(sequence, reward, {});
+  straight.step();
+  const LearnerImagePtr image = straight.image();
+  RewardBaseline resumed({.kind = "running_mean"});
+  resumed.advantages(sequence, 9, {});
+  REQUIRE(resumed.restore(image->tensors()));
+  for (const double reward : {2.0, 0.5}) {
+    CHECK(straight.advantages(sequence, reward, {}) == resumed.advantages(sequence, reward, {}));
+  }
+  CHECK_FALSE(resumed.restore({}));
+}

@@ -79,6 +79,117 @@ TEST_CASE("a batch is handed out, published, and only then leaves the count") {
   CHECK(world.gate.ledger().counts().trained == 2);
 }
 
+TEST_CASE("what was accepted by a service before is queued again, in order, and the gate counts it") {
+  TemporaryDirectory directory;
+  Metrics metrics;
+  std::vector<TrajectoryId> ids;
+  const auto open = [&](Version version) {
+    return Gatekeeper(settings(2, 1, 8), version, std::move(*Ledger::open(directory.path())), metrics);
+  };
+  {
+    Gatekeeper gate = open(0);
+    for (int i = 0; i < 3; ++i) {
+      ids.push_back(gate.acquire());
+      gate.submit(trajectory(ids.back(), {0}), Outcome::queued, "");
+    }
+    CHECK(gate.take(2, 0).trajectories.size() == 2);  // of a step that never comes to its end
+    CHECK(gate.gate().capacity() == 1);
+  }
+  Gatekeeper gate = open(0);
+  check_counts(gate);
+  CHECK(gate.gate().capacity() == 1);
+  const Taken taken = gate.take(8, 0);
+  REQUIRE(taken.trajectories.size() == 2);
+  CHECK(taken.last);
+  CHECK(taken.trajectories[0]->id == ids[0]);
+  CHECK(taken.trajectories[1]->id == ids[1]);
+}
+
+TEST_CASE("after a fork surviving tokens keep their lag and abandoned ones are rejected, or count from the fork") {
+  for (const bool train : {false, true}) {
+    CAPTURE(train);
+    Settings chosen = settings(1, 4, 32);
+    chosen.checkpoint.abandoned = train ? "train" : "reject";
+    World world(chosen);
+    Gatekeeper& gate = world.gate;
+    const CheckpointRow checkpoint{"v2", 2, 2, 1, 1.0};
+    world.submit({0});
+    CHECK(gate.take(1, 0).last);
+    gate.published(1);
+    world.submit({1});
+    CHECK(gate.take(1, 0).last);
+    gate.published(2);
+    REQUIRE(gate.checkpointed(checkpoint));
+    const TrajectoryId stepped = world.submit({1, 2});
+    CHECK(gate.take(1, 0).last);
+    gate.published(3);
+    const TrajectoryId abandoned = world.submit({2, 3});
+    const TrajectoryId surviving = world.submit({0});
+    const TrajectoryId running = gate.acquire();
+
+    REQUIRE(gate.rolled_back(checkpoint, 4));
+    CHECK(gate.learner_version() == 4);
+    CHECK(gate.step_number() == 2);
+    CHECK(gate.ledger().counts().trained == 2);
+    gate.submit(trajectory(running, {3, 4}), Outcome::queued, "");
+    check_counts(gate);
+
+    std::map<TrajectoryId, Version> oldest;  // in today's counting
+    for (Version version = 5;; ++version) {
+      const Taken taken = gate.take(1, 0);
+      if (taken.trajectories.empty()) break;
+      oldest[taken.trajectories[0]->id] = taken.trajectories[0]->oldest_version();
+      gate.published(version);
+    }
+    CHECK(oldest.at(stepped) == 3);
+    CHECK(oldest.at(surviving) == 2);
+    if (train) {
+      CHECK(oldest.at(abandoned) == 3);
+      CHECK(oldest.at(running) == 3);
+    } else {
+      CHECK(oldest.size() == 2);
+      for (const TrajectoryId id : {abandoned, running}) {
+        CHECK(gate.ledger().find(id)->at("outcome") == "rolled_back");
+      }
+    }
+    check_counts(gate);
+  }
+}
+
+TEST_CASE("a paused gate gives nothing, a draining one lets running sessions and their step finish") {
+  World world(settings(2, 1, 8));
+  Gatekeeper& gate = world.gate;
+  world.submit({0});
+  const TrajectoryId running = gate.acquire();
+  gate.set_mode(GateMode::paused);
+  CHECK(gate.acquire() == 0);
+  CHECK(gate.take(8, 0).trajectories.empty());
+  gate.set_mode(GateMode::open);
+  CHECK(gate.take(8, 0).trajectories.size() == 1);
+  gate.set_mode(GateMode::draining);
+  CHECK(gate.acquire() == 0);
+  CHECK_FALSE(gate.drained());
+  gate.submit(trajectory(running, {0}), Outcome::queued, "");
+  CHECK(gate.drained());  // nobody runs any more: no new step begins
+  CHECK(gate.take(8, 0).trajectories.empty());
+  check_counts(gate);
+}
+
+TEST_CASE("while the gate holds no step is completed") {
+  World world(settings(2, 1, 8));
+  world.submit({0});
+  world.submit({0});
+  world.gate.hold(true);
+  const Taken held = world.gate.take(8, 0);
+  CHECK(held.trajectories.size() == 2);
+  CHECK_FALSE(held.last);
+  CHECK_FALSE(world.gate.take(8, 0).last);
+  world.gate.hold(false);
+  const Taken last = world.gate.take(8, 0);
+  CHECK(last.trajectories.empty());
+  CHECK(last.last);
+}
+
 TEST_CASE("lag is judged when the learner takes a trajectory, by its oldest token (B17)") {
   World world(settings(1, 3, 8));
   const TrajectoryId stale_in_queue = world.submit({3});

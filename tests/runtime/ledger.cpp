@@ -276,12 +276,7 @@ TEST_CASE("every accept that returned is there after the process was killed") {
   CHECK(accepted >= returned);
   CHECK(accepted <= returned + 1);  // one may have been durable and not reported yet
   CHECK(ledger.next_id() == accepted + 1);
-
-  CHECK(ledger.close_abandoned("the service was killed") == static_cast<int>(accepted));
-  CHECK(ledger.close_abandoned("again") == 0);
-  CHECK(ledger.find(1)->at("outcome") == "aborted");
-  CHECK(ledger.find(1)->at("reason") == "the service was killed");
-  check_counts(ledger, {accepted, 0, 0, accepted});
+  check_counts(ledger, {accepted, 0, accepted, 0});
 }
 
 TEST_CASE("one service a state directory; readers are welcome") {
@@ -330,8 +325,8 @@ TEST_CASE("what is no ledger is refused with a text that says so, and left as it
   }
   SUBCASE("a newer format") {
     { const Ledger ledger = open(folder); }
-    REQUIRE(Database::open(file, SQLITE_OPEN_READWRITE)->execute("pragma user_version = 2"));
-    says(message(), "ledger of format 2, this program knows 1");
+    REQUIRE(Database::open(file, SQLITE_OPEN_READWRITE)->execute("pragma user_version = 3"));
+    says(message(), "ledger of format 3, this program knows 2");
   }
   SUBCASE("a damaged schema page") {
     { const Ledger ledger = open(folder); }
@@ -362,4 +357,100 @@ TEST_CASE("a state directory that cannot be written is refused") {
   const auto ledger = Ledger::open(folder.path() + "/file/state");
   REQUIRE_FALSE(ledger);
   CHECK(ledger.error().message.find("state.directory " + folder.path() + "/file/state") != std::string::npos);
+}
+
+TEST_CASE("several submissions are one commit: all of them or none") {
+  const TemporaryDirectory folder;
+  Ledger ledger = open(folder);
+  REQUIRE(ledger.accept({{trajectory(1), Outcome::queued, ""}, {trajectory(2), Outcome::expired, "deadline"}}));
+  check_counts(ledger, {2, 0, 1, 1});
+  CHECK_FALSE(ledger.accept({{trajectory(3), Outcome::queued, ""}, {trajectory(2), Outcome::queued, ""}}));
+  check_counts(ledger, {2, 0, 1, 1});
+}
+
+TEST_CASE("ids that a killed service had given out and that never came back are given out first") {
+  const TemporaryDirectory folder;
+  {
+    Ledger ledger = open(folder);
+    for (int i = 0; i < 6; ++i) ledger.next_id();
+    for (const TrajectoryId id : {2, 3, 6}) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
+  }
+  Ledger ledger = open(folder);
+  for (const TrajectoryId id : {1, 4, 5, 7, 8}) CHECK(ledger.next_id() == id);
+}
+
+TEST_CASE("the frontier names the newest checkpoints and a fork goes back to one (B26)") {
+  const TemporaryDirectory folder;
+  const auto checkpoint = [](Version version, std::uint64_t step) {
+    return CheckpointRow{"v" + std::to_string(version), version, step, 1, 1.0};
+  };
+  {
+    Ledger ledger = open(folder);
+    CHECK(ledger.begin_incarnation(42)->clean);
+    for (TrajectoryId id = 1; id <= 8; ++id) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
+    REQUIRE(ledger.settle({1, 2}, Outcome::skipped, "value-only step", 0, 1));
+    REQUIRE(ledger.settle({3}, Outcome::trained, "", 1, 2));
+    REQUIRE(ledger.name_checkpoint(checkpoint(1, 2), 2));
+    REQUIRE(ledger.settle({5, 4}, Outcome::trained, "", 2, 3));
+    REQUIRE(ledger.settle({6}, Outcome::stale, "old", 2));
+    REQUIRE(ledger.settle({7}, Outcome::trained, "", 3, 4));
+    check_counts(ledger, {8, 4, 1, 3});
+  }
+  Ledger ledger = open(folder);
+  CHECK(ledger.begin_incarnation(43).error().message.find("another model") != std::string::npos);
+  const auto past = ledger.begin_incarnation(42);
+  REQUIRE(past);
+  CHECK(past->incarnation == 2);
+  CHECK(past->published == 3);
+  CHECK(past->step == 4);
+  CHECK_FALSE(past->clean);
+  REQUIRE(ledger.checkpoints().size() == 1);
+
+  CHECK(ledger.fork(ledger.checkpoints()[0], 5).value() == 3);
+  CHECK(ledger.queued() == std::vector<TrajectoryId>{4, 5, 7, 8});  // in the order of acceptance
+  check_counts(ledger, {8, 1, 4, 3});
+  CHECK(ledger.step() == 2);
+  CHECK(ledger.lineage().today(1) == Version{5});
+  CHECK_FALSE(ledger.lineage().today(3));
+  CHECK(ledger.find(4)->at("version").is_null());
+
+  // Batches are counted on from there; checkpoints of the abandoned lineage are forgotten.
+  REQUIRE(ledger.settle({4, 5}, Outcome::trained, "", 6, 3));
+  REQUIRE(ledger.name_checkpoint(checkpoint(6, 3), 2));
+  REQUIRE(ledger.checkpoints().size() == 2);
+  CHECK(ledger.checkpoints()[0].policy_version == 6);
+  CHECK(ledger.fork(checkpoint(1, 2), 7).value() == 2);
+  CHECK(ledger.checkpoints().size() == 1);
+  CHECK(ledger.lineage().today(1) == Version{7});
+  CHECK(ledger.lineage().today(5) == Version{7});
+  CHECK_FALSE(ledger.lineage().today(6));
+  REQUIRE(ledger.end_incarnation());
+  CHECK(ledger.begin_incarnation(42)->clean);
+}
+
+TEST_CASE("only so many checkpoints are kept") {
+  const TemporaryDirectory folder;
+  Ledger ledger = open(folder);
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    REQUIRE(ledger.name_checkpoint({"s" + std::to_string(step), step, step, 1, 1.0}, 3));
+  }
+  std::vector<std::string> names;
+  for (const CheckpointRow& row : ledger.checkpoints()) names.push_back(row.name);
+  CHECK(names == std::vector<std::string>{"s5", "s4", "s3"});
+}
+
+TEST_CASE("a ledger of format 1 is migrated with all that is in it") {
+  const TemporaryDirectory folder;
+  std::filesystem::copy(MILLRACE_TEST_DATA "/ledger-format-1.sqlite", folder.path() + "/ledger.sqlite");
+  CHECK(Ledger::open_read_only(folder.path()).error().message.find("ledger of format 1") != std::string::npos);
+  Ledger ledger = open(folder);
+  check_counts(ledger, {4, 2, 1, 1});
+  CHECK(ledger.queued() == std::vector<TrajectoryId>{4});
+  CHECK(ledger.read(4)->answer == "Hello");
+  const auto past = ledger.begin_incarnation(42);
+  CHECK(past->published == 2);
+  CHECK(past->step == 2);
+  // It knows no checkpoints: everything it had trained is queued again when its policy starts anew.
+  CHECK(ledger.fork({}, 4).value() == 2);
+  CHECK(ledger.queued() == std::vector<TrajectoryId>{1, 2, 4});
 }

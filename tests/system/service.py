@@ -41,10 +41,11 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
 class Service:
     """`millrace serve` as a context manager; kept running until stop() or the end of the block."""
 
-    def __init__(self, *arguments, config=TINY):
+    def __init__(self, *arguments, state=None, config=TINY):
+        """`state`: a state directory that outlives this service, by default one in its own temporary folder."""
         self._folder = tempfile.TemporaryDirectory(prefix="millrace-test-")
         self.folder = Path(self._folder.name)
-        self.state = self.folder / "state"
+        self.state = state or self.folder / "state"
         self._arguments = arguments
         self._config = str(config)
 
@@ -110,6 +111,13 @@ class Service:
 
     def status(self):
         return json.loads(self.http("GET", "/admin/v1/status")[2])
+
+    def metric(self, name):
+        """The value of a series, name and labels as /metrics has them."""
+        for line in self.http("GET", "/metrics")[2].splitlines():
+            if line.startswith(name + " "):
+                return float(line.rpartition(" ")[2])
+        raise AssertionError(f"no series {name}")
 
     def trajectories(self, limit=10000):
         """Newest first."""

@@ -17,6 +17,7 @@ class Stop(unittest.TestCase):
         self.assertGreaterEqual(len(rows), before["accepted"])
         self.assertGreaterEqual(sum(row["outcome"] == "trained" for row in rows), before["trained"])
         self.assertEqual(len({row["id"] for row in rows}), len(rows))
+        self.assertFalse([row for row in rows if row["outcome"] == "aborted"], "what waits is kept for the next start")
 
     def test_sigterm_while_training(self):
         with Service() as service:

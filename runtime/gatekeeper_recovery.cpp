@@ -1,0 +1,126 @@
+// The gatekeeper's part in checkpoints, rollbacks and restarts: what of the ledger is still to be trained, and how old it
+// is in today's counting of versions.
+#include <algorithm>
+#include <map>
+
+#include "runtime/gatekeeper.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr const char* abandoned_reason = "sampled by an abandoned policy";
+
+}  // namespace
+
+const char* name_of(GateMode mode) {
+  switch (mode) {
+    case GateMode::open: return "running";
+    case GateMode::paused: return "paused";
+    case GateMode::draining: return "draining";
+  }
+  return "unknown";
+}
+
+bool Gatekeeper::may_take() const {
+  if (step_complete_ || steps_left_ == 0 || mode_ == GateMode::paused) return false;
+  return mode_ == GateMode::open || gate_.running() > 0;
+}
+
+bool Gatekeeper::is_abandoned(const Trajectory& trajectory) const {
+  if (settings_.checkpoint.abandoned != "reject") return false;
+  for (std::size_t t = 0; t < trajectory.versions.size(); ++t) {
+    if (trajectory.sequence.mask[t] && !lineage_.today(trajectory.versions[t])) return true;
+  }
+  return false;
+}
+
+// Queued trajectories of the ledger, as groups in the order in which they were accepted. Those of groups that are still
+// open wait there.
+void Gatekeeper::load_queue() {
+  queue_.clear();
+  fresh_.clear();
+  step_.clear();
+  step_groups_ = 0;
+  step_complete_ = false;
+  recover_open_groups();
+  std::vector<TrajectoryPtr> abandoned;
+  std::vector<TrajectoryId> damaged;
+  std::map<TrajectoryId, std::vector<Trajectory>> members;
+  std::vector<TrajectoryId> order;  // groups, by their last member
+  for (const TrajectoryId id : ledger_.queued()) {
+    const TrajectoryId group = group_of(id, settings_.recipe.grouping.size);
+    if (groups_.is_open(group)) continue;
+    expected<Trajectory> read = ledger_.read(id);
+    if (!read) {
+      log_error("gatekeeper", read.error().message);
+      damaged.push_back(id);
+    } else if (is_abandoned(*read)) {
+      abandoned.push_back(std::make_shared<const Trajectory>(std::move(*read)));
+    } else {
+      renumber(*read, lineage_);
+      members[group].push_back(std::move(*read));
+      std::erase(order, group);
+      order.push_back(group);
+    }
+  }
+  if (!abandoned.empty()) settle(abandoned, Outcome::rolled_back, abandoned_reason);
+  if (!damaged.empty()) {
+    const auto written = ledger_.settle(damaged, Outcome::invalid, "its tokens cannot be read any more", learner_);
+    if (!written) log_error("gatekeeper", written.error().message);
+  }
+  for (const TrajectoryId group : order) {
+    ClosedGroup closed = groups_.close(std::move(members[group]));
+    if (closed.dropped.empty()) {
+      queue_.push_back(std::move(closed.members));
+    } else {
+      settle(closed.members, Outcome::group_dropped, closed.dropped);
+    }
+  }
+  gate_.requeue(static_cast<int>(queue_.size()));
+}
+
+// Members that have come in are read again: what was renumbered before a fork has to be so from the start.
+void Gatekeeper::recover_open_groups() {
+  std::vector<TrajectoryPtr> abandoned;
+  groups_.filter([&](Trajectory& member) {
+    if (expected<Trajectory> read = ledger_.read(member.id)) member = std::move(*read);
+    if (!is_abandoned(member)) {
+      renumber(member, lineage_);
+      return true;
+    }
+    abandoned.push_back(std::make_shared<const Trajectory>(member));
+    return false;
+  });
+  if (!abandoned.empty()) settle(abandoned, Outcome::rolled_back, abandoned_reason);
+}
+
+expected<std::vector<std::string>> Gatekeeper::checkpointed(const CheckpointRow& row) {
+  if (auto named = ledger_.name_checkpoint(row, settings_.checkpoint.keep); !named) {
+    return tl::unexpected(named.error());
+  }
+  checkpointed_ = row.step;
+  std::vector<std::string> names;
+  for (const CheckpointRow& kept : ledger_.checkpoints()) names.push_back(kept.name);
+  return names;
+}
+
+expected<void> Gatekeeper::rolled_back(const CheckpointRow& row, Version resumed_as) {
+  const auto queued_again = ledger_.fork(row, resumed_as);
+  if (!queued_again) return tl::unexpected(queued_again.error());
+  lineage_ = ledger_.lineage();
+  learner_ = resumed_as;
+  step_number_ = checkpointed_ = row.step;
+  load_queue();
+  metrics_.lifetime_trained(ledger_.counts().trained);
+  show();
+  return {};
+}
+
+expected<void> Gatekeeper::end_in_order() {
+  if (checkpointed_ != step_number_) return {};  // something was learned after the newest checkpoint
+  return ledger_.end_incarnation();
+}
+
+}  // namespace millrace

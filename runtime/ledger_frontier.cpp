@@ -1,0 +1,120 @@
+// The ledger's part in checkpoints: which are finished, how far the learners are beyond them, and what a fork of the
+// lineage does to the trajectories.
+#include <algorithm>
+
+#include "runtime/ledger_state.hpp"
+
+namespace millrace {
+
+expected<void> set_fact(const Database& database, const char* key, std::int64_t value) {
+  auto statement = database.prepare("insert or replace into facts values (?1, ?2)");
+  if (!statement) return tl::unexpected(statement.error());
+  statement->bind(key, value);
+  return statement->execute();
+}
+
+std::int64_t fact(const Database& database, const char* key) {
+  auto statement = value_of(database.prepare("select value from facts where key = ?1"));
+  statement.bind(key);
+  return value_of(statement.step()) ? statement.integer(0) : 0;
+}
+
+expected<LedgerPast> Ledger::begin_incarnation(std::uint64_t model) {
+  const Database& database = state_->database;
+  const auto known = static_cast<std::uint64_t>(fact(database, "model"));
+  if (known != 0 && known != model) {
+    return fail("its trajectories and checkpoints are of another model or another seed");
+  }
+  LedgerPast past;
+  past.incarnation = static_cast<std::uint64_t>(fact(database, "incarnation")) + 1;
+  past.published = static_cast<Version>(fact(database, "published"));
+  past.step = static_cast<std::uint64_t>(fact(database, "step"));
+  past.clean = past.incarnation == 1 || fact(database, "clean") != 0;
+  auto transaction = Transaction::begin(database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  auto written = set_fact(database, "incarnation", static_cast<std::int64_t>(past.incarnation))
+                     .and_then([&] { return set_fact(database, "clean", 0); })
+                     .and_then([&] { return set_fact(database, "model", static_cast<std::int64_t>(model)); })
+                     .and_then([&] { return transaction->commit(); });
+  if (!written) return tl::unexpected(written.error());
+  return past;
+}
+
+expected<void> Ledger::end_incarnation() { return set_fact(state_->database, "clean", 1); }
+
+std::vector<CheckpointRow> Ledger::checkpoints() const {
+  auto rows = value_of(state_->database.prepare(
+      "select name, policy_version, step, checksum, created from checkpoints order by step desc, policy_version desc"));
+  std::vector<CheckpointRow> checkpoints;
+  while (value_of(rows.step())) {
+    checkpoints.push_back({rows.text(0), static_cast<Version>(rows.integer(1)),
+                           static_cast<std::uint64_t>(rows.integer(2)), static_cast<std::uint64_t>(rows.integer(3)),
+                           rows.real(4)});
+  }
+  return checkpoints;
+}
+
+expected<void> Ledger::name_checkpoint(const CheckpointRow& row, int keep) {
+  const Database& database = state_->database;
+  auto transaction = Transaction::begin(database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  auto insert = database.prepare("insert or replace into checkpoints values (?, ?, ?, ?, ?)");
+  auto forget = database.prepare(
+      "delete from checkpoints where name not in "
+      "(select name from checkpoints order by step desc, policy_version desc limit ?1)");
+  if (!insert || !forget) return tl::unexpected(database.error());
+  insert->bind(row.name, row.policy_version, row.step, row.checksum, row.created);
+  forget->bind(keep);
+  return insert->execute().and_then([&] { return forget->execute(); }).and_then([&] { return transaction->commit(); });
+}
+
+Lineage Ledger::lineage() const {
+  auto rows = value_of(state_->database.prepare("select policy_version, resumed_as from forks order by resumed_as"));
+  Lineage lineage;
+  while (value_of(rows.step())) {
+    lineage.add({static_cast<Version>(rows.integer(0)), static_cast<Version>(rows.integer(1))});
+  }
+  return lineage;
+}
+
+expected<int> Ledger::fork(const CheckpointRow& from, Version resumed_as) {
+  // A checkpoint from before an earlier fork has another number in today's counting.
+  const auto at = lineage().today(from.policy_version);
+  if (!at) return fail("version " + std::to_string(from.policy_version) + " is of an abandoned lineage");
+  const Database& database = state_->database;
+  auto transaction = Transaction::begin(database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  auto insert = database.prepare("insert into forks values (?, ?, ?, (julianday('now') - 2440587.5) * 86400)");
+  auto queue_again = database.prepare(
+      "update trajectories set outcome = 'queued', reason = '', version = null, settled = null, step = null, "
+      "step_position = null, step_pack = null where step > ?1");
+  auto forget = database.prepare("delete from checkpoints where step > ?1");
+  if (!insert || !queue_again || !forget) return tl::unexpected(database.error());
+  insert->bind(*at, resumed_as, from.step);
+  queue_again->bind(from.step);
+  forget->bind(from.step);
+  int queued = 0;
+  auto written = insert->execute()
+                     .and_then([&] { return queue_again->execute(); })
+                     .and_then([&] {
+                       queued = database.changes();
+                       return forget->execute();
+                     })
+                     .and_then([&] { return set_fact(database, "step", static_cast<std::int64_t>(from.step)); })
+                     .and_then([&] { return set_fact(database, "published", static_cast<std::int64_t>(resumed_as)); })
+                     .and_then([&] { return transaction->commit(); });
+  if (!written) return tl::unexpected(written.error());
+  return queued;
+}
+
+std::uint64_t Ledger::step() const { return static_cast<std::uint64_t>(fact(state_->database, "step")); }
+
+std::vector<TrajectoryId> Ledger::queued() const {
+  auto rows =
+      value_of(state_->database.prepare("select id from trajectories where state = 'queued' order by position"));
+  std::vector<TrajectoryId> ids;
+  while (value_of(rows.step())) ids.push_back(static_cast<TrajectoryId>(rows.integer(0)));
+  return ids;
+}
+
+}  // namespace millrace

@@ -1,0 +1,32 @@
+#pragma once
+// What is behind Ledger; for ledger*.cpp only.
+#include <deque>
+#include <optional>
+#include <stdexcept>
+
+#include "runtime/ledger.hpp"
+#include "runtime/ledger_file.hpp"
+#include "runtime/sqlite.hpp"
+
+namespace millrace {
+
+struct Ledger::State {
+  std::optional<FolderLock> lock;  // none when read-only; outlives the database
+  Database database;
+  TrajectoryId last_id = 0;
+  std::deque<TrajectoryId> given_back;  // ids of sessions that a former process never finished
+  std::int64_t last_position = 0;       // in the order of acceptance
+};
+
+// For reads whose interface has no room for an error: only a broken disk or a bug fails there.
+template <class T>
+T value_of(expected<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+
+// A number kept under a name; 0 where there is none yet.
+expected<void> set_fact(const Database& database, const char* key, std::int64_t value);
+std::int64_t fact(const Database& database, const char* key);
+
+}  // namespace millrace
