@@ -94,7 +94,8 @@ TEST_CASE("lag is observed once a token, in every stage") {
 TEST_CASE("every label combination is there before anything has happened") {
   const std::string text = Metrics().text();
   for (const char* outcome :
-       {"trained", "stale", "expired", "env_failed", "score_failed", "invalid", "skipped", "aborted"}) {
+       {"trained", "stale", "expired", "env_failed", "score_failed", "invalid", "skipped", "rolled_back",
+        "aborted"}) {
     CAPTURE(outcome);
     CHECK(value_of(text, "millrace_trajectories_total{outcome=\"" + std::string(outcome) + "\"}") == "0");
     CHECK(value_of(text, "millrace_trajectory_tokens_count{outcome=\"" + std::string(outcome) + "\"}") == "0");

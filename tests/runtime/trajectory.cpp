@@ -40,7 +40,7 @@ TEST_CASE("every outcome and ending has a name of its own, fit for a label") {
   std::set<std::string> names;
   for (int i = 0; i <= static_cast<int>(Outcome::aborted); ++i) names.insert(name_of(static_cast<Outcome>(i)));
   CHECK(names == std::set<std::string>{"queued", "trained", "stale", "expired", "env_failed", "score_failed", "invalid",
-                                       "group_dropped", "skipped", "aborted"});
+                                       "group_dropped", "skipped", "rolled_back", "aborted"});
   CHECK(name_of(Ending::terminated) == std::string("terminated"));
   CHECK(name_of(Ending::truncated) == std::string("truncated"));
   CHECK(name_of(Ending::failed) == std::string("failed"));
