@@ -24,7 +24,7 @@ class Deployment(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_yaml(self):
-        self.check_ok(run("yamllint", "--strict", "deploy/compose", "deploy/kubernetes", "dashboards/alerts.yml",
+        self.check_ok(run("yamllint", "--strict", "deploy/compose", "deploy/kubernetes", "deploy/openapi.yaml", "dashboards/alerts.yml",
                           "dashboards/recording.yml"))
 
     def test_systemd_unit(self):
