@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "actors/exceptions.hpp"
+#include "actors/mailbox.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -141,7 +142,8 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         }
         return promise;
       },
-      [self](submit_atom, FinishedSession& session) {
+      [self, metrics](submit_atom, FinishedSession& session) {
+        report_mailbox(self, *metrics);
         self->state.gate->submit(std::move(session.trajectory), session.outcome, session.reason);
         self->state.serve();
       },
@@ -160,6 +162,10 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         self->state.serve();
       },
       [self](status_atom) { return self->state.status(); },
+      [self](spec_atom, const SpecShift& shift) {
+        self->state.gate->shift(*shift.spec, shift.version, shift.in_flight, shift.at);
+        self->state.serve();
+      },
       [self](list_atom, const TrajectoryQuery& query) { return rows_for(self->state.gate->ledger(), query); },
       [self](mode_atom, GateMode mode) {
         if (self->state.gate->mode() != GateMode::draining) self->state.gate->set_mode(mode);
@@ -217,7 +223,8 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         for (const CheckpointRow& row : self->state.gate->ledger().checkpoints()) names.push_back(row.name);
         return names;
       },
-      [self](expire_atom) {
+      [self, metrics](expire_atom) {
+        report_mailbox(self, *metrics);
         self->state.gate->expire_groups(seconds_now());
         self->state.serve();
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);

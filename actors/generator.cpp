@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "actors/exceptions.hpp"
+#include "actors/mailbox.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -82,6 +83,7 @@ GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> 
       [=](weights_atom, const SnapshotPtr& weights) { take_weights(self, weights, *metrics, *activity); },
       [=](step_atom) {
         self->state.stepping = false;
+        report_mailbox(self, *metrics);
         decode_step(self, *metrics, *activity);
         keep_stepping(self);
       },

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/exceptions.hpp"
+#include "actors/mailbox.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -63,6 +64,7 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
   self->state.version = version_of(*setup.model->weights);
   const auto learn = [=](learn_atom, ValuedPack& pack) {
     auto& state = self->state;
+    report_mailbox(self, *setup.metrics);
     accumulate(state, setup, pack);
     if (!pack.last) return;
 

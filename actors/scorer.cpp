@@ -1,55 +1,151 @@
 #include "actors/scorer.hpp"
 
+#include <chrono>
 #include <cmath>
 
 #include "actors/exceptions.hpp"
+#include "actors/mailbox.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
 
-const char* ScorerState::name = "scorer";
+namespace {
 
-ScoreReply ScorerState::score(const ScoreRequest& request) const {
-  Score score = spec->score(request.answer, request.expected_answer);
-  score.spec_version = version;
-  if (!std::isfinite(score.total)) return fail("reward of spec " + score.spec + " is not finite");
-  return score;
+using Self = ScorerActor::stateful_pointer<ScorerState>;
+
+constexpr int ramp_stages = 10;
+
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// Puts a spec in force and tells everybody. `again`: a later stage of the same shift, whose recovery is being measured.
+expected<void> put(Self self, const ScorerSetup& setup, SpecPtr spec, const SpecChange& change, bool again) {
+  auto& preference = *self->state.preference;
+  const double now = unix_now();
+  const auto done = preference.put(spec, change.who, change.why, change.in_flight, now);
+  if (!done) return done;
+  const SpecEntry& entry = preference.current();
+  setup.metrics->reward_spec(entry.version);
+  if (!again) setup.metrics->preference_shift(entry.version);
+  log_info("scorer", "reward spec " + spec->name() + " in force as version " + std::to_string(entry.version));
+  if (setup.gatekeeper)
+    self->send(setup.gatekeeper, spec_atom_v, SpecShift{spec, entry.version, change.in_flight, now});
+  if (setup.events) {
+    setup.events->publish("shift", {{"version", entry.version},
+                                    {"name", spec->name()},
+                                    {"who", entry.who},
+                                    {"why", entry.why},
+                                    {"policy_version", setup.metrics->policy_version()}});
+  }
+  return {};
 }
 
-SpecReply ScorerState::change(const SpecChange& change, const std::string& directory) {
+void wait_for_stage(Self self, double seconds) {
+  self->state.plan->next_at = unix_now() + seconds;
+  self->delayed_send(self, std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(seconds)),
+                     expire_atom_v, self->state.plan->number);
+}
+
+// The next stage of the plan; the last one puts the spec itself in force.
+expected<void> advance(Self self, const ScorerSetup& setup) {
+  SpecPlan& plan = *self->state.plan;
+  const int stage = plan.stage + 1;
+  SpecPtr next = plan.to;
+  if (stage < plan.stages) {
+    auto blended = blend(*plan.from, *plan.to, static_cast<double>(stage) / plan.stages);
+    if (!blended) return tl::unexpected(blended.error());
+    next = std::make_shared<const RewardSpec>(std::move(*blended));
+  }
+  if (const auto done = put(self, setup, next, plan.change, plan.stage > 0); !done) return done;
+  plan.stage = stage;
+  if (stage == plan.stages) {
+    self->state.plan.reset();
+  } else {
+    wait_for_stage(self, plan.change.ramp_s / (plan.stages - 1));
+  }
+  return {};
+}
+
+SpecReply change_spec(Self self, const ScorerSetup& setup, const SpecChange& change) {
+  auto& state = self->state;
+  const std::uint64_t version = state.preference->current().version;
   if (change.if_match != 0 && change.if_match != version) {
-    return {info(),
+    return {state.info(),
             "the reward spec is at version " + std::to_string(version) + ", not " + std::to_string(change.if_match) +
                 ": read it again",
             SpecFault::conflict};
   }
-  expected<RewardSpec> next = change.spec.is_string() ? load_reward_spec(directory, change.spec.get<std::string>())
-                                                      : RewardSpec::parse(change.spec);
-  if (!next) return {info(), next.error().message, SpecFault::invalid};
-  spec = std::make_shared<const RewardSpec>(std::move(*next));
-  ++version;
-  return {info(), "", {}};
+  const auto spec = state.resolve(change, setup.directory);
+  if (!spec) return {state.info(), spec.error().message, SpecFault::invalid};
+  state.plan = SpecPlan{
+      ++state.plans, change, state.preference->current().spec, *spec, 0, change.ramp_s > 0 ? ramp_stages : 1, 0};
+  if (change.after_s > 0) {
+    wait_for_stage(self, change.after_s);
+  } else if (const auto done = advance(self, setup); !done) {
+    state.plan.reset();
+    return {state.info(), done.error().message, SpecFault::failed};
+  }
+  return {state.info(), "", {}};
 }
 
-SpecInfo ScorerState::info() const { return {version, spec->name(), spec->document()}; }
+}  // namespace
 
-ScorerActor::behavior_type scorer(ScorerActor::stateful_pointer<ScorerState> self,
-                                  std::shared_ptr<const RewardSpec> spec, std::string directory, Metrics* metrics) {
+const char* ScorerState::name = "scorer";
+
+ScoreReply ScorerState::score(const ScoreRequest& request) const {
+  const SpecEntry& entry = preference->entry_for(request.begun);
+  Score score = entry.spec->score(request.answer, request.expected_answer);
+  score.spec_version = entry.version;
+  if (!std::isfinite(score.total)) return fail("reward of spec " + score.spec + " is not finite");
+  return score;
+}
+
+expected<SpecPtr> ScorerState::resolve(const SpecChange& change, const std::string& directory) const {
+  if (change.restore) {
+    const std::uint64_t current = preference->current().version;
+    const std::uint64_t wanted = *change.restore != 0 ? *change.restore : current - 1;
+    const SpecEntry* entry = preference->find(wanted);
+    if (!entry) return fail("there was no reward spec of version " + std::to_string(wanted));
+    if (wanted == current) return fail("version " + std::to_string(wanted) + " is in force already");
+    return entry->spec;
+  }
+  expected<RewardSpec> spec = change.spec.is_string() ? load_reward_spec(directory, change.spec.get<std::string>())
+                                                      : RewardSpec::parse(change.spec);
+  if (!spec) return tl::unexpected(spec.error());
+  return std::make_shared<const RewardSpec>(std::move(*spec));
+}
+
+SpecInfo ScorerState::info() const {
+  const SpecEntry& entry = preference->current();
+  SpecInfo info{entry.version, entry.spec->name(), entry.spec->document(), {}};
+  if (plan) {
+    info.pending = {
+        {"name", plan->to->name()}, {"next_at", plan->next_at}, {"stage", plan->stage}, {"stages", plan->stages}};
+  }
+  return info;
+}
+
+ScorerActor::behavior_type scorer(Self self, Preference preference, ScorerSetup setup) {
   die_of_exceptions(self, ScorerState::name);
-  self->state.spec = std::move(spec);
-  metrics->reward_spec(self->state.version);
+  self->state.preference.emplace(std::move(preference));
+  setup.metrics->reward_spec(self->state.preference->current().version);
   return {
-      [self](score_atom, const ScoreRequest& request) { return self->state.score(request); },
+      [=](score_atom, const ScoreRequest& request) {
+        report_mailbox(self, *setup.metrics);
+        return self->state.score(request);
+      },
       [self](spec_atom) { return self->state.info(); },
-      [=](spec_atom, const SpecChange& change) {
-        SpecReply reply = self->state.change(change, directory);
-        if (reply.error.empty()) {
-          metrics->reward_spec(reply.info.version);
-          metrics->preference_shift();
-          log_info("scorer",
-                   "reward spec " + reply.info.name + " in force as version " + std::to_string(reply.info.version));
+      [=](spec_atom, const SpecChange& change) { return change_spec(self, setup, change); },
+      [self](history_atom) {
+        auto entries = nlohmann::json::array();
+        for (const SpecEntry& entry : self->state.preference->history()) entries.push_back(to_json(entry));
+        return entries;
+      },
+      [=](expire_atom, std::uint64_t plan) {
+        if (!self->state.plan || self->state.plan->number != plan) return;
+        if (const auto done = advance(self, setup); !done) {
+          log_error("scorer", "the planned shift is given up: " + done.error().message);
+          self->state.plan.reset();
         }
-        return reply;
       },
   };
 }

@@ -1,6 +1,7 @@
 #include "actors/service.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -10,8 +11,10 @@
 #include <caf/scoped_actor.hpp>
 
 #include "actors/spawn.hpp"
+#include "config/load.hpp"
 #include "runtime/log.hpp"
 #include "runtime/state_directory.hpp"
+#include "runtime/step_json.hpp"
 
 namespace millrace {
 
@@ -123,6 +126,8 @@ struct Service::State {
   Verdict verdict;
   Metrics metrics;
   Activity activity;
+  EventHub events;
+  nlohmann::json configured_spec;  // document of the spec that the config named last
   caf::actor_system_config config;
   std::unique_ptr<caf::actor_system> system;
   std::shared_ptr<FrontDoor> door = std::make_shared<FrontDoor>();
@@ -134,6 +139,7 @@ struct Service::State {
     if (options.steps != 0 && steps_done >= options.steps)
       return;  // the last step is over, what follows is not asked for
     options.on_step(report);
+    events.publish("step", nlohmann::json(to_json(report)));
     if (++steps_done == options.steps) verdict.end("");
   }
 };
@@ -180,9 +186,15 @@ expected<Service> Service::start(ServiceOptions options) {
 
   if (!resumption->checkpoint) model->weights = renumbered(*model->weights, resumption->version);
 
+  state->configured_spec = spec->document();
+  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  expected<Preference> preference = Preference::open(settings.state.directory + "/reward_specs.jsonl",
+                                                     std::make_shared<const RewardSpec>(std::move(*spec)), now);
+  if (!preference) return tl::unexpected(preference.error());
+
   state->system = std::make_unique<caf::actor_system>(configure(state->config));
   Parts parts{std::make_shared<const Model>(std::move(*model)),
-              std::make_shared<const RewardSpec>(std::move(*spec)),
+              std::move(*preference),
               *environments,
               std::make_shared<Ledger>(std::move(*ledger)),
               resumption->incarnation,
@@ -192,7 +204,9 @@ expected<Service> Service::start(ServiceOptions options) {
               settings,
               &state->metrics,
               &state->activity,
-              pretrained};
+              pretrained,
+              &state->events,
+              state->options.learn};
   State* raw = state.get();
   state->wiring = spawn_service(
       *state->system, parts, [raw](const StepReport& report) { raw->on_step(report); },
@@ -224,6 +238,7 @@ Service& Service::operator=(Service&&) noexcept = default;
 Service::~Service() {
   if (!state_) return;
   state_->door->close();
+  state_->events.end();
   state_->wiring.stop();
   state_->system->await_all_actors_done();
 }
@@ -247,6 +262,33 @@ bool Service::drain() {
 }
 
 int Service::port() const { return state_->http->port(); }
+
+void Service::reload(const Settings& changed) {
+  const auto before = nlohmann::json(to_json(state_->options.settings)).flatten();
+  const auto after = nlohmann::json(to_json(changed)).flatten();
+  std::string fixed;
+  for (const auto& [key, value] : after.items()) {
+    if (key != "/reward/spec" && (!before.contains(key) || before[key] != value)) fixed += " " + key.substr(1);
+  }
+  if (!fixed.empty()) log_warning("service", "only a restart changes:" + fixed);
+
+  const auto spec = load_reward_spec(changed.reward.directory, changed.reward.spec);
+  if (!spec) return log_error("service", "not reloaded: " + spec.error().message);
+  if (spec->document() == state_->configured_spec) return log_info("service", "reloaded: the reward spec is the same");
+  SpecChange change;
+  change.spec = spec->document();
+  change.who = "config";
+  change.why = "reloaded";
+  caf::scoped_actor self(*state_->system);
+  self->request(state_->wiring.scorer, std::chrono::seconds(10), spec_atom_v, change)
+      .receive(
+          [&](const SpecReply& reply) {
+            if (!reply.error.empty()) return log_error("service", "not reloaded: " + reply.error);
+            log_info("service", "reloaded: rewarded is " + reply.info.name);
+            state_->configured_spec = spec->document();
+          },
+          [](const caf::error& error) { log_error("service", "not reloaded: " + caf::to_string(error)); });
+}
 
 void Service::request_stop() { state_->verdict.end(""); }
 

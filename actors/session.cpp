@@ -82,7 +82,7 @@ void ask_for_turn(Self self) {
 void ask_for_score(Self self, Ending ending) {
   auto& state = self->state;
   self->request(state.setup->scorer, std::chrono::seconds(60), score_atom_v,
-                ScoreRequest{state.episode->answer(), state.episode->expected_answer()})
+                ScoreRequest{state.episode->answer(), state.episode->expected_answer(), state.created})
       .then(
           [self, ending](const ScoreReply& reply) {
             self->state.seconds.score += self->state.lap();

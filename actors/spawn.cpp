@@ -50,7 +50,8 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
                              parts.metrics, parts.activity, parts.pretrained};
 
   auto gatekeeper_actor = system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
-  auto scorer_actor = system.spawn(scorer, parts.spec, settings.reward.directory, parts.metrics);
+  auto scorer_actor = system.spawn(
+      scorer, parts.preference, ScorerSetup{settings.reward.directory, parts.metrics, gatekeeper_actor, parts.events});
   auto generator_actor =
       system.spawn<caf::detached>(generator, parts.model, settings, learner.threads, parts.metrics, parts.activity);
   const SessionSetup sessions{gatekeeper_actor,       gatekeeper_actor,       generator_actor, scorer_actor,
@@ -71,14 +72,17 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   auto host_actor = system.spawn(session_host, std::make_shared<const SessionSetup>(sessions));
   auto gateway_actor = system.spawn(gateway, std::make_shared<const GatewaySetup>(GatewaySetup{
                                                  gatekeeper_actor, generator_actor, scorer_actor, observer_actor,
-                                                 parts.model, settings, parts.metrics, parts.request_drain}));
+                                                 parts.model, settings, parts.metrics, parts.events,
+                                                 parts.request_drain}));
 
   Wiring wiring;
   wiring.gateway = gateway_actor;
+  wiring.scorer = scorer_actor;
   wiring.gatekeeper = gatekeeper_actor;
   wiring.checkpointer = checkpointer_actor;
   wiring.value = value_actor;
   wiring.host = host_actor;
+  wiring.learns = parts.learn;
   // From the source down, so that nothing new arrives where somebody has already left.
   const auto add = [&wiring](const auto& actor) { wiring.all.push_back(caf::actor_cast<caf::actor>(actor)); };
   add(gateway_actor);
@@ -98,6 +102,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
 
 void Wiring::start() {
   caf::anon_send(checkpointer, start_atom_v);
+  if (!learns) return;
   caf::anon_send(value, start_atom_v);
   caf::anon_send(host, start_atom_v);
 }

@@ -10,13 +10,15 @@
 #include "runtime/environment.hpp"
 #include "runtime/pretrained_value.hpp"
 #include "runtime/reward.hpp"
+#include "runtime/event_hub.hpp"
+#include "runtime/preference.hpp"
 
 namespace millrace {
 
 // What the actors are made of.
 struct Parts {
   std::shared_ptr<const Model> model;
-  std::shared_ptr<const RewardSpec> spec;
+  Preference preference;
   EnvironmentFactory make_environment;
   std::shared_ptr<Ledger> ledger;
   std::uint64_t incarnation = 1;
@@ -27,14 +29,18 @@ struct Parts {
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;
   std::shared_ptr<const PretrainedValue> pretrained;
+  EventHub* events = nullptr;
+  bool learn = true;  // false: no session begins
 };
 
 struct Wiring {
   GatewayActor gateway;
+  ScorerActor scorer;
   GatekeeperActor gatekeeper;
   CheckpointerActor checkpointer;
   ValueLearnerActor value;
   SessionHostActor host;
+  bool learns = true;
   std::vector<caf::actor> all;  // in the order in which they are stopped
 
   void start();  // training begins

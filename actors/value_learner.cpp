@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "actors/exceptions.hpp"
+#include "actors/mailbox.hpp"
 
 namespace millrace {
 
@@ -75,6 +76,7 @@ void pull(Self self, const std::shared_ptr<const LearnerSetup>& setup, const std
       .then([self, setup, peers](const Taken& taken) {
         auto& state = self->state;
         const bool warming_up = state.warmup_left > 0;
+        report_mailbox(self, *setup->metrics);
         ValuedPack pack = value(state, *setup, taken);
         if (!warming_up) self->send(peers->policy, learn_atom_v, std::move(pack));
         if (taken.last) {

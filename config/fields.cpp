@@ -147,7 +147,9 @@ std::vector<Field> fields_of(Settings& s) {
       {"http.address", &s.http.address, any(), "", "where the service listens"},
       {"http.port", &s.http.port, from_to(0, 65535), "", "0 = any free port"},
       {"http.token_file", &s.http.token_file, any(), "",
-       "holds the bearer token; required when address is not loopback"},
+       "lines of ROLE TOKEN [NAME], or one token; required when address is not loopback"},
+      {"http.requests_per_second", &s.http.requests_per_second, from_to(0, most), "requests",
+       "of all callers together, probes not counted; 0 = no limit"},
 
       {"state.directory", &s.state.directory, any(), "", "ledger and checkpoints; empty = state/<preset>"},
 

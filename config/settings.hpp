@@ -95,8 +95,9 @@ struct GuardSettings {
 
 struct HttpSettings {
   std::string address = "127.0.0.1";
-  int port = 8700;         // 0 = any free port
-  std::string token_file;  // holds the bearer token; required when address is not loopback
+  int port = 8700;                    // 0 = any free port
+  std::string token_file;             // who may do what (runtime/callers.hpp); required when address is not loopback
+  double requests_per_second = 2000;  // of all callers together, probes not counted; 0 = no limit
 };
 
 struct StateSettings {

@@ -11,11 +11,34 @@ namespace millrace {
 
 namespace {
 
+constexpr const char* preference_shift = "preference shift";
+
 // Action tokens a trajectory can have at most.
 std::size_t token_limit(const Settings& settings) {
   const std::int64_t in_turns = std::int64_t{settings.environment.max_turns} * settings.generation.max_tokens;
   const std::int64_t in_all = std::min(settings.environment.max_tokens, settings.model.max_context);
   return static_cast<std::size_t>(std::min(in_turns, in_all));
+}
+
+// A group under another spec: its members' rewards, and what each knows of the others'.
+std::vector<TrajectoryPtr> scored_again(const std::vector<TrajectoryPtr>& group, const RewardSpec& spec,
+                                        std::uint64_t version) {
+  std::vector<std::shared_ptr<Trajectory>> members;
+  std::vector<double> rewards;
+  for (const TrajectoryPtr& old : group) {
+    auto member = std::make_shared<Trajectory>(*old);
+    member->score = spec.score(old->answer, old->expected);
+    member->score.spec_version = version;
+    const double change = member->score.total - old->score.total;
+    member->sequence.rewards.back() += static_cast<float>(change);
+    member->shaped_reward += change;
+    rewards.push_back(member->shaped_reward);
+    members.push_back(std::move(member));
+  }
+  for (const auto& member : members) {
+    if (!member->group_rewards.empty()) member->group_rewards = rewards;
+  }
+  return {members.begin(), members.end()};
 }
 
 }  // namespace
@@ -82,14 +105,16 @@ TrajectoryId Gatekeeper::acquire() {
 void Gatekeeper::submit(Trajectory trajectory, Outcome outcome, const std::string& reason) {
   const TrajectoryId group = group_of(trajectory.id, settings_.recipe.grouping.size);
   const bool left_behind = outcome == Outcome::queued && !groups_.is_open(group);
-  if (left_behind) outcome = Outcome::expired;
+  const bool shifted = outcome == Outcome::queued && trajectory.created < expire_before_;
+  if (left_behind || shifted) outcome = Outcome::expired;
   const auto started = std::chrono::steady_clock::now();
   const bool abandoned = outcome == Outcome::queued && is_abandoned(trajectory);
   if (abandoned) outcome = Outcome::rolled_back;
   const expected<void> durable = ledger_.accept(trajectory, outcome,
-                                                left_behind ? "its group has closed without it"
-                                                : abandoned ? "sampled by an abandoned policy"
-                                                            : reason);
+                                                shifted       ? preference_shift
+                                                : left_behind ? "its group has closed without it"
+                                                : abandoned   ? "sampled by an abandoned policy"
+                                                              : reason);
   metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(), 1);
   --running_;
   std::optional<Trajectory> member;
@@ -98,7 +123,7 @@ void Gatekeeper::submit(Trajectory trajectory, Outcome outcome, const std::strin
     log_error("gatekeeper", durable.error().message);
     metrics_.outcome(Outcome::aborted, trajectory.action_tokens());
   } else if (outcome == Outcome::queued) {
-    metrics_.reward(trajectory.score.total);
+    metrics_.reward(trajectory.score.total, trajectory.score.spec_version);
     renumber(trajectory, lineage_);
     member = std::move(trajectory);
   } else {
@@ -118,6 +143,12 @@ void Gatekeeper::expire_groups(double now) {
 }
 
 void Gatekeeper::close_group(ClosedGroup group) {
+  const auto other_spec = [&](const TrajectoryPtr& member) {
+    return member->score.spec_version != group.members.front()->score.spec_version;
+  };
+  if (group.dropped.empty() && std::any_of(group.members.begin(), group.members.end(), other_spec)) {
+    group.dropped = "its members were scored under different reward specs";
+  }
   if (!group.dropped.empty()) settle(group.members, Outcome::group_dropped, group.dropped);
   if (group.members.empty() || !group.dropped.empty()) return gate_.release();
   gate_.accept();
@@ -175,6 +206,28 @@ void Gatekeeper::published(Version version) {
 }
 
 void Gatekeeper::skipped(const std::string& reason) { settle_step(Outcome::skipped, reason); }
+
+void Gatekeeper::shift(const RewardSpec& spec, std::uint64_t version, InFlight in_flight, double at) {
+  if (in_flight == InFlight::expire) {
+    expire_before_ = at;
+    for (const auto& group : queue_) settle(group, Outcome::expired, preference_shift);
+    gate_.leave(static_cast<int>(queue_.size()));
+    queue_.clear();
+    show();
+  }
+  if (in_flight != InFlight::rescore) return;
+  std::vector<TrajectoryPtr> all;
+  std::deque<std::vector<TrajectoryPtr>> rescored;
+  for (const auto& group : queue_) {
+    rescored.push_back(scored_again(group, spec, version));
+    all.insert(all.end(), rescored.back().begin(), rescored.back().end());
+  }
+  if (auto written = ledger_.rescore(all); written) {
+    queue_ = std::move(rescored);
+  } else {
+    log_error("gatekeeper", written.error().message);  // they keep the score they have
+  }
+}
 
 // `step`: the batch that learned from them; 0 = they leave before they are trained.
 void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason,

@@ -12,6 +12,7 @@
 #include "runtime/ledger.hpp"
 #include "runtime/metrics.hpp"
 #include "runtime/pacing.hpp"
+#include "runtime/preference.hpp"
 #include "runtime/staleness.hpp"
 #include "runtime/trajectory.hpp"
 
@@ -52,6 +53,9 @@ class Gatekeeper {
   // The open step became a published version, or nothing: its trajectories leave the queue, the next step opens.
   void published(Version version);
   void skipped(const std::string& reason);
+
+  // The reward spec was replaced at this time (Unix seconds): what waits in the queue is kept, scored again or dropped.
+  void shift(const RewardSpec& spec, std::uint64_t version, InFlight in_flight, double at);
 
   void set_mode(GateMode mode) { mode_ = mode; }
   GateMode mode() const { return mode_; }
@@ -106,6 +110,7 @@ class Gatekeeper {
   int step_groups_ = 0;
   bool step_complete_ = false;
   double step_started_ = 0;
+  double expire_before_ = 0;  // sessions that began earlier (Unix seconds) are dropped at their end
   Lineage lineage_;
   GateMode mode_ = GateMode::open;
   bool held_ = false;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -15,19 +14,20 @@ std::string host_name(std::string_view authority) {
   return lower_case(authority.substr(0, authority.find(':')));
 }
 
-// Takes the same time wherever the two differ, so that a token cannot be guessed byte by byte.
-bool same_secret(std::string_view given, std::string_view secret) {
-  unsigned difference = given.size() != secret.size();
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    difference |= static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(secret[i % secret.size()]);
-  }
-  return difference == 0;
+// Clients of /rl sessions have no other key than their session's; these routes let nobody in whose key is unknown.
+bool is_session_route(std::string_view path) {
+  return path == "/v1/chat/completions" || path == "/chat/completions" || path == "/v1/completions" ||
+         path == "/rl/set_reward" || path == "/rl/end_session";
 }
 
-bool bears(std::string_view authorization, std::string_view token) {
-  constexpr std::string_view scheme = "bearer ";
-  return lower_case(authorization.substr(0, scheme.size())) == scheme &&
-         same_secret(authorization.substr(scheme.size()), token);
+bool bears_session_key(const HttpOrigin& request) {
+  constexpr std::string_view start = "bearer sk-sess-";
+  return lower_case(request.authorization.substr(0, start.size())) == start;
+}
+
+// The operator page asks for the token itself, its files are no secret.
+bool is_page(const HttpOrigin& request) {
+  return request.method == "GET" && (request.path == "/" || request.path.starts_with("/page/"));
 }
 
 std::optional<int> hex_digit(char c) {
@@ -55,15 +55,10 @@ expected<std::string> decode(std::string_view text) {
 
 }  // namespace
 
-expected<std::string> read_token(const std::string& file) {
-  std::ifstream stream(file);
-  std::string token;
-  if (!(stream >> token))
-    return fail("http.token_file " + file + " is missing or empty: it must hold the bearer token");
-  return token;
-}
+bool is_probe(std::string_view path) { return path == "/livez" || path == "/readyz"; }
 
-std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request) {
+std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request, std::string& who) {
+  who = rules.loopback ? "loopback" : "anybody";
   if (rules.loopback && !request.host.empty()) {
     const std::string name = host_name(request.host);
     if (name != "localhost" && name != "127.0.0.1" && name != "::1" && name != lower_case(rules.address)) {
@@ -75,12 +70,21 @@ std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& re
       return http_error(403, "a page of another origin may not call this service", "permission_error", "Origin");
     }
   }
-  const bool probe = request.path == "/livez" || request.path == "/readyz";
-  if (!rules.token.empty() && !probe && !bears(request.authorization, rules.token)) {
+  const bool open =
+      is_probe(request.path) || is_page(request) || (is_session_route(request.path) && bears_session_key(request));
+  if (rules.callers.empty() || open) return std::nullopt;
+  const Caller* caller = find_caller(rules.callers, request.authorization);
+  if (!caller) {
     HttpResponse response = http_error(401, "send the service's token as 'Authorization: Bearer TOKEN'",
                                        "authentication_error", "Authorization");
     response.headers["WWW-Authenticate"] = "Bearer realm=\"millrace\"";
     return response;
+  }
+  who = caller->name;
+  if (const Role needed = role_needed(request.method, request.path); caller->role < needed) {
+    return http_error(
+        403, std::string("this token may ") + name_of(caller->role) + ", but the call needs " + name_of(needed),
+        "permission_error", "Authorization");
   }
   return std::nullopt;
 }
@@ -101,6 +105,13 @@ expected<void> split_target(std::string_view target, HttpRequest& request) {
     if (!name->empty()) request.query[*name] = *value;
   }
   return {};
+}
+
+std::string header_safe(std::string_view value) {
+  std::string safe(value);
+  std::replace_if(
+      safe.begin(), safe.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7F; }, ' ');
+  return safe;
 }
 
 HttpResponse http_error(int status, const std::string& message, const std::string& type, const std::string& param) {

@@ -5,8 +5,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/expected.hpp"
+#include "runtime/callers.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/lower_case.hpp"
 
@@ -15,8 +17,8 @@ namespace millrace {
 // Who may call a server at this address.
 struct HttpRules {
   bool loopback = true;
-  std::string address;  // as it is bound
-  std::string token;    // empty: none is asked for
+  std::string address;          // as it is bound
+  std::vector<Caller> callers;  // empty: no token is asked for
 };
 
 // What of a request decides whether it is let in; empty where the header is missing.
@@ -25,17 +27,20 @@ struct HttpOrigin {
   std::string_view host;
   std::string_view origin;
   std::string_view authorization;
+  std::string_view method = "GET";
 };
 
 // The answer that turns the request away, none if it may pass:
 // 421 for a foreign name on loopback (a web page that rebinds its name to 127.0.0.1), 403 for a page of another origin
-// there, 401 without the right token.
-std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request);
+// there, 401 without a token, 403 with one whose role is not enough. `who`: the caller's name.
+std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request, std::string& who);
+
+bool is_probe(std::string_view path);  // open to everybody, and served when all other connections are taken
 
 // "/a/b?x=1&y=%20" as path and decoded query. Errors: not a path, a broken percent code.
 expected<void> split_target(std::string_view target, HttpRequest& request);
 
-// The bearer token in a file: its first word. Error: missing or empty.
-expected<std::string> read_token(const std::string& file);
+// A header's value without what could begin another header.
+std::string header_safe(std::string_view value);
 
 }  // namespace millrace

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* listed_columns =
-    "select id, state, outcome, reason, environment, task, answer, reward, reward_parts, reward_spec, "
+    "select id, state, outcome, reason, environment, task, answer, expected, reward, reward_parts, reward_spec, "
     "reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest, policy_version_newest, version, "
     "created, settled, seconds from trajectories ";
 
@@ -201,6 +201,26 @@ expected<void> Ledger::settle(const std::vector<TrajectoryId>& ids, Outcome outc
   if (outcome == Outcome::trained) noted = set_fact(database, "published", static_cast<std::int64_t>(version));
   if (noted && step > 0) noted = set_fact(database, "step", static_cast<std::int64_t>(step));
   return noted.and_then([&] { return transaction->commit(); });
+}
+
+expected<void> Ledger::rescore(const std::vector<std::shared_ptr<const Trajectory>>& trajectories) {
+  const Database& database = state_->database;
+  auto transaction = Transaction::begin(database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  auto row = database.prepare(
+      "update trajectories set reward = ?2, reward_parts = ?3, reward_spec = ?4, reward_spec_version = ?5 "
+      "where id = ?1 and outcome = 'queued'");
+  auto payload = database.prepare("update payloads set rewards = ?2, checksum = ?3 where id = ?1");
+  if (!row || !payload) return tl::unexpected(database.error());
+  for (const auto& trajectory : trajectories) {
+    const Score& score = trajectory->score;
+    row->bind(trajectory->id, score.total, dump(parts_to_json(score.parts)), score.spec, score.spec_version);
+    const Payload packed = pack(trajectory->sequence, trajectory->versions);
+    payload->bind(trajectory->id, packed.rewards, packed.checksum);
+    const auto written = row->execute().and_then([&] { return payload->execute(); });
+    if (!written) return written;
+  }
+  return transaction->commit();
 }
 
 LedgerCounts Ledger::counts() const {

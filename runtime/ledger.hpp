@@ -60,6 +60,9 @@ class Ledger {
   expected<void> settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
                         Version version, std::uint64_t step = 0);
 
+  // Gives queued trajectories another score, all in one commit.
+  expected<void> rescore(const std::vector<std::shared_ptr<const Trajectory>>& trajectories);
+
   // The frontier: a service that is killed goes on from the newest checkpoint named here. (ledger_frontier.cpp)
   // `model`: checksum of the weights it starts from. Errors: the ledger is another model's.
   expected<LedgerPast> begin_incarnation(std::uint64_t model);

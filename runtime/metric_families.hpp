@@ -46,6 +46,9 @@ inline std::vector<LabelValues> outcomes() {
 
 inline const LabelValues learners{"policy", "value"};
 inline const LabelValues environments{"writing", "calculator", "letters", "turns", "other"};
+// Actors with one mailbox for the whole service; sessions come and go.
+inline const LabelValues mailboxes{"generator",      "scorer",        "gatekeeper", "gateway",
+                                   "policy_learner", "value_learner", "other"};
 inline const LabelValues actors{"evaluator",      "session",       "session_host", "generator",
                                 "scorer",         "gatekeeper",    "gateway",      "observer",
                                 "policy_learner", "value_learner", "checkpointer", "other"};
@@ -83,6 +86,11 @@ struct MetricFamilies {
   Gauge& value_version = gauge("value_version", "Batches the value model has learned from.");
   Gauge& reward_spec_version = gauge("reward_spec_version", "Reward spec in force.");
   Counter& preference_shifts = counter("preference_shifts_total", "Reward specs replaced while running.");
+  Gauge& recovery_steps =
+      gauge("preference_recovery_steps",
+            "Policy steps from the last shift until the mean of 128 rewards was back at 0.9 of before.");
+  Gauge& recovery_seconds = gauge("preference_recovery_seconds", "The same in seconds.");
+  Gauge& recovering = gauge("preference_recovering", "1 from a shift until the reward has recovered.");
 
   // Flow.
   Counter& prompt_tokens = counter("prompt_tokens_total", "Prompt tokens read by the generator.");
@@ -167,6 +175,8 @@ struct MetricFamilies {
                pairs(environments, {"error", "timeout", "other"}));
   Series<Counter> actor_restarts =
       counters("actor_restarts_total", "Actors that died and were replaced.", {"actor"}, singles(actors));
+  Series<Gauge> mailbox_depth = gauges("mailbox_depth", "Messages that waited for an actor when it last handled one.",
+                                       {"actor"}, singles(mailboxes));
   Counter& ledger_records = counter("ledger_records_total", "Records written to the ledger.");
   Histogram& ledger_commit = histogram("ledger_commit_duration_seconds", "Time of a durable commit.", second_buckets);
   Series<Counter> checkpoints = counters("checkpoints_total", "Checkpoints written, and those that could not be.",

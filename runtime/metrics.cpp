@@ -12,6 +12,7 @@
 #include <prometheus/text_serializer.h>
 
 #include "runtime/metric_families.hpp"
+#include "runtime/preference_recovery.hpp"
 #include "runtime/process_metrics.hpp"
 
 namespace millrace {
@@ -20,6 +21,9 @@ namespace {
 constexpr std::size_t max_routes = 64;
 const LabelValues methods{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
 
+double steady_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
@@ -27,7 +31,14 @@ double unix_now() { return std::chrono::duration<double>(std::chrono::system_clo
 struct Metrics::State : MetricFamilies {
   std::mutex mutex;  // of what follows; prometheus-cpp's own types lock themselves
   std::deque<double> rewards;
+  PreferenceRecovery recovery{reward_window};
   std::set<std::string> routes;
+
+  void show_recovery() {
+    recovery_steps.Set(static_cast<double>(recovery.steps()));
+    recovery_seconds.Set(recovery.seconds());
+    recovering.Set(recovery.recovering() ? 1 : 0);
+  }
 };
 
 Metrics::Metrics() : state_(std::make_unique<State>()) { state_->explained_variance.Set(std::nan("")); }
@@ -45,9 +56,15 @@ std::string Metrics::text() const {
 }
 
 void Metrics::policy_version(Version version) { state_->policy_version.Set(static_cast<double>(version)); }
+Version Metrics::policy_version() const { return static_cast<Version>(state_->policy_version.Value()); }
 void Metrics::value_version(std::uint64_t version) { state_->value_version.Set(static_cast<double>(version)); }
 void Metrics::reward_spec(std::uint64_t version) { state_->reward_spec_version.Set(static_cast<double>(version)); }
-void Metrics::preference_shift() { state_->preference_shifts.Increment(); }
+void Metrics::preference_shift(std::uint64_t version) {
+  state_->preference_shifts.Increment();
+  const std::scoped_lock lock(state_->mutex);
+  state_->recovery.shift(version, steady_now());
+  state_->show_recovery();
+}
 void Metrics::lifetime_trained(std::uint64_t count) { state_->lifetime_trained.Set(static_cast<double>(count)); }
 
 void Metrics::tokens_generated(std::uint64_t prompt, std::uint64_t generated) {
@@ -90,12 +107,14 @@ void Metrics::stages(const StageSeconds& seconds) {
   observe("learn", seconds.learn);
 }
 
-void Metrics::reward(double reward) {
+void Metrics::reward(double reward, std::uint64_t scored_by) {
   state_->reward.Observe(reward);
   const std::scoped_lock lock(state_->mutex);
   auto& rewards = state_->rewards;
   rewards.push_back(reward);
   if (rewards.size() > reward_window) rewards.pop_front();
+  state_->recovery.reward(reward, scored_by, steady_now());
+  state_->show_recovery();
   const double sum = std::accumulate(rewards.begin(), rewards.end(), 0.0);
   state_->reward_mean.at({std::to_string(reward_window)}).Set(sum / static_cast<double>(rewards.size()));
 }
@@ -135,6 +154,9 @@ void Metrics::policy_step(const StepReport& report, double learning_rate, double
   state_->importance_ratio.at({"1"}).Set(report.ratio_low);
   state_->importance_ratio.at({"50"}).Set(report.ratio_median);
   state_->importance_ratio.at({"99"}).Set(report.ratio_high);
+  const std::scoped_lock lock(state_->mutex);
+  state_->recovery.policy_step();
+  state_->show_recovery();
 }
 
 void Metrics::value_loss(double loss) { state_->value_loss.Set(loss); }
@@ -162,6 +184,10 @@ void Metrics::publish(bool ok, double seconds, double pause_seconds) {
 
 void Metrics::environment_error(const std::string& environment, const char* kind) {
   state_->environment_errors.at({environment, kind}).Increment();
+}
+
+void Metrics::mailbox(const char* actor, std::size_t waiting) {
+  state_->mailbox_depth.at({actor}).Set(static_cast<double>(waiting));
 }
 
 void Metrics::actor_restart(const char* actor) { state_->actor_restarts.at({actor}).Increment(); }

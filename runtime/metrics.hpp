@@ -48,16 +48,17 @@ class Metrics {
   std::string text() const;  // Prometheus exposition format 0.0.4
 
   void policy_version(Version version);
+  Version policy_version() const;
   void value_version(std::uint64_t version);
   void reward_spec(std::uint64_t version);
-  void preference_shift();
+  void preference_shift(std::uint64_t version);                          // begins to measure the recovery
   void lifetime_trained(std::uint64_t count);                            // of the ledger: survives restarts
   void tokens_generated(std::uint64_t prompt, std::uint64_t generated);  // increments
   void judged(const Lag& lag, std::size_t tokens, bool trained);  // policy_lag_versions, once a token of each stage
   void reward_lag(std::uint64_t scored_by);  // a trained trajectory's spec version; the lag is to the one in force
   void outcome(Outcome outcome, std::size_t action_tokens);      // once a trajectory, when it is known
   void stages(const StageSeconds& seconds);                      // once a trajectory
-  void reward(double reward);                                    // histogram and mean of the last 128
+  void reward(double reward, std::uint64_t scored_by);           // histogram, mean of the last 128, recovery
   void gate_decision(const char* decision, const char* reason);  // grant|wait|reject, and why
   void gate(int capacity, int running, int queued, int queue_capacity);
   void value_step(double seconds, double gradient_norm, double learning_rate);
@@ -71,6 +72,7 @@ class Metrics {
   void publish(bool ok, double seconds, double pause_seconds);
   void environment_error(const std::string& environment, const char* kind);
   void actor_restart(const char* actor);
+  void mailbox(const char* actor, std::size_t waiting);
   void checkpoint(bool ok, double seconds);
   void ledger_commit(double seconds, std::size_t records);
   void http(const char* route, const char* method, int code, double seconds);

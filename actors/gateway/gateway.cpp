@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "actors/exceptions.hpp"
+#include "actors/mailbox.hpp"
+#include "runtime/log.hpp"
 
 namespace millrace {
 
@@ -48,6 +50,12 @@ constexpr Entry routes[] = {
     {"GET", "/admin/v1/trajectories/*", get_trajectory},
     {"GET", "/admin/v1/reward-spec", get_reward_spec},
     {"PUT", "/admin/v1/reward-spec", put_reward_spec},
+    {"POST", "/admin/v1/reward-spec/dry-run", post_dry_run},
+    {"POST", "/admin/v1/reward-spec/rollback", post_spec_rollback},
+    {"GET", "/admin/v1/reward-spec/history", get_spec_history},
+    {"GET", "/admin/v1/events", get_events},
+    {"GET", "/", get_page},
+    {"GET", "/page/*", get_page},
     {"POST", "/admin/v1/pause", post_pause},
     {"POST", "/admin/v1/resume", post_resume},
     {"POST", "/admin/v1/drain", post_drain},
@@ -62,11 +70,20 @@ bool fits(std::string_view pattern, std::string_view path) {
          path.find('/', pattern.size()) == std::string_view::npos;
 }
 
-// The reply, with its count and duration under the route's own name.
+// What changes the service under /admin is told to the log, with who did it; a dry run changes nothing.
+void audit(const HttpRequest& request, int status) {
+  if (request.method == "GET" || !request.path.starts_with("/admin/") || request.path.ends_with("/dry-run")) return;
+  log_info("audit", request.who + " " + request.method + " " + request.path + " -> " + std::to_string(status));
+}
+
+// The reply, with its count and duration under the route's own name, and its audit line.
 HttpReply measured(const GatewaySetup& setup, const HttpExchange& exchange, const char* route) {
-  return [metrics = setup.metrics, reply = exchange.reply, method = exchange.request.method, route,
+  HttpRequest head = exchange.request;
+  head.body.clear();
+  return [metrics = setup.metrics, reply = exchange.reply, head = std::move(head), route,
           start = std::chrono::steady_clock::now()](HttpResponse response) {
-    metrics->http(route, method.c_str(), response.status,
+    audit(head, response.status);
+    metrics->http(route, head.method.c_str(), response.status,
                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     reply(std::move(response));
   };
@@ -99,9 +116,17 @@ HttpResponse json_response(const nlohmann::json& body, int status) {
   return {status, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "application/json", {}};
 }
 
+std::optional<int> parse_number(std::string_view text) {
+  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string_view::npos) return {};
+  return std::stoi(std::string(text));
+}
+
 GatewayActor::behavior_type gateway(GatewaySelf self, std::shared_ptr<const GatewaySetup> setup) {
   die_of_exceptions(self, GatewayState::name);
-  return {[self, setup](http_atom, const HttpExchange& exchange) { dispatch(self, *setup, exchange); }};
+  return {[self, setup](http_atom, const HttpExchange& exchange) {
+    report_mailbox(self, *setup->metrics);
+    dispatch(self, *setup, exchange);
+  }};
 }
 
 }  // namespace millrace

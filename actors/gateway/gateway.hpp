@@ -1,11 +1,15 @@
 #pragma once
 // The gateway: one table of routes, each a function that turns a request into messages and, later, their answers into
 // JSON. No route waits; the reply is sent when the last answer is there.
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "actors/protocol/interfaces.hpp"
 #include "runtime/activity.hpp"
+#include "runtime/event_hub.hpp"
 
 namespace millrace {
 
@@ -18,6 +22,7 @@ struct GatewaySetup {
   std::shared_ptr<const Model> model;
   Settings settings;
   Metrics* metrics = nullptr;
+  EventHub* events = nullptr;
   std::function<void()> request_drain;
 };
 
@@ -36,8 +41,13 @@ using Route = void (*)(GatewaySelf self, const GatewaySetup& setup, const HttpEx
 void get_status(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // admin.cpp
 void get_trajectories(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 void get_trajectory(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
-void get_reward_spec(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void get_reward_spec(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // preferences.cpp
 void put_reward_spec(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_dry_run(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_spec_rollback(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void get_spec_history(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void get_page(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // page.cpp
+void get_events(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 void post_pause(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // operation.cpp
 void post_resume(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 void post_drain(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
@@ -47,5 +57,17 @@ void get_models(GatewaySelf self, const GatewaySetup& setup, const HttpExchange&
 void post_chat(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 
 HttpResponse json_response(const nlohmann::json& body, int status = 200);
+
+constexpr auto patience = std::chrono::seconds(30);  // of a route with the actors it asks
+
+// For the request that nobody inside has answered.
+inline auto unavailable(const HttpExchange& exchange) {
+  return [exchange](const caf::error& error) {
+    exchange.reply(http_error(503, "no answer inside the service: " + caf::to_string(error), "server_error"));
+  };
+}
+
+// A whole number of at most nine digits, or nothing.
+std::optional<int> parse_number(std::string_view text);
 
 }  // namespace millrace

@@ -7,14 +7,7 @@ namespace millrace {
 
 namespace {
 
-constexpr auto patience = std::chrono::seconds(30);
 constexpr auto long_patience = std::chrono::seconds(600);  // a step has to end, gigabytes have to be written
-
-auto unavailable(const HttpExchange& exchange) {
-  return [exchange](const caf::error& error) {
-    exchange.reply(http_error(503, "no answer inside the service: " + caf::to_string(error), "server_error"));
-  };
-}
 
 void set_mode(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange, GateMode mode) {
   self->request(setup.gatekeeper, patience, mode_atom_v, mode)

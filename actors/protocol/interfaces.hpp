@@ -23,6 +23,8 @@ using GatekeeperActor = caf::typed_actor<
     caf::reacts_to<skipped_atom, std::string>,
     // Counts, capacity and version.
     caf::replies_to<status_atom>::with<GateStatus>,
+    // The reward spec was replaced; what is in flight is kept, scored again or dropped.
+    caf::reacts_to<spec_atom, SpecShift>,
     // Rows of the ledger, as JSON.
     caf::replies_to<list_atom, TrajectoryQuery>::with<nlohmann::json>,
     // Opens, pauses or drains the gate.
@@ -83,7 +85,11 @@ using ScorerActor = caf::typed_actor<
     // The spec in force.
     caf::replies_to<spec_atom>::with<SpecInfo>,
     // Replaces the spec as a whole, or not at all.
-    caf::replies_to<spec_atom, SpecChange>::with<SpecReply>>;
+    caf::replies_to<spec_atom, SpecChange>::with<SpecReply>,
+    // Every spec that was in force, oldest first, with who, when and why.
+    caf::replies_to<history_atom>::with<nlohmann::json>,
+    // A timer of its own: the next stage of the plan with this number.
+    caf::reacts_to<expire_atom, std::uint64_t>>;
 
 // The critic: pulls trajectories, values them on arrival, updates itself at the end of each batch.
 using ValueLearnerActor = caf::typed_actor<

@@ -2,6 +2,7 @@
 // What actors send each other, besides numbers and strings. Big things travel by pointer; none of it leaves the
 // process.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "runtime/gatekeeper.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/metrics.hpp"
+#include "runtime/preference.hpp"
 #include "runtime/trajectory.hpp"
 
 namespace millrace {
@@ -29,6 +31,7 @@ using TurnReply = expected<FinishedTurn>;
 struct ScoreRequest {
   std::string answer;
   std::string expected_answer;
+  double begun = 0;  // when its session began, Unix seconds; 0 = now
 };
 using ScoreReply = expected<Score>;
 
@@ -37,18 +40,33 @@ struct SpecInfo {
   std::uint64_t version = 0;
   std::string name;
   nlohmann::json document;
+  nlohmann::json pending;  // what a schedule or a ramp is up to: {"name", "next_at", "stage", "stages"}; null = nothing
 };
 
 // A shift: `spec` is a spec document or the name of one in the reward directory.
 struct SpecChange {
   nlohmann::json spec;
-  std::uint64_t if_match = 0;  // the version it was made for; 0 = any
+  std::uint64_t if_match = 0;            // the version it was made for; 0 = any
+  std::optional<std::uint64_t> restore;  // instead of `spec`: the spec of this version again; 0 = the one before
+  std::string who;
+  std::string why;
+  InFlight in_flight = InFlight::keep;
+  double after_s = 0;  // seconds until it begins
+  double ramp_s = 0;   // seconds over which the weights go from the old spec's parts to the new one's
 };
-enum class SpecFault { invalid, conflict };
+enum class SpecFault { invalid, conflict, failed };
 struct SpecReply {
   SpecInfo info;      // after the change, or as it still is
   std::string error;  // empty = changed
   SpecFault fault = SpecFault::invalid;
+};
+
+// What the gatekeeper is told of a shift.
+struct SpecShift {
+  SpecPtr spec;
+  std::uint64_t version = 0;
+  InFlight in_flight = InFlight::keep;
+  double at = 0;  // Unix seconds
 };
 
 // A session that has ended, with its outcome: `queued`, or why its trajectory cannot be trained.
@@ -133,6 +151,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ScoreReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SpecInfo)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SpecChange)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SpecReply)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SpecShift)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::FinishedSession)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Taken)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ValuedPack)
@@ -167,6 +186,7 @@ CAF_ADD_ATOM(millrace, millrace, score_atom, "score")
 CAF_ADD_ATOM(millrace, millrace, learn_atom, "learn")
 CAF_ADD_ATOM(millrace, millrace, evaluate_atom, "evaluate")
 CAF_ADD_ATOM(millrace, millrace, spec_atom, "spec")
+CAF_ADD_ATOM(millrace, millrace, history_atom, "history")
 CAF_ADD_ATOM(millrace, millrace, start_atom, "start")
 CAF_ADD_ATOM(millrace, millrace, expire_atom, "expire")
 CAF_ADD_ATOM(millrace, millrace, http_atom, "http")

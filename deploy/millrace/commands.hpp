@@ -15,6 +15,7 @@ struct ServeCommand {
   std::uint64_t steps = 0;        // published versions after which the service ends; 0 = never
   bool fresh = false;             // moves earlier state aside instead of going on from it
   bool json = false;              // one object a policy step on stdout
+  bool no_learn = false;          // only answers: no sessions, no training
 };
 int serve(const ServeCommand& command);
 
@@ -46,10 +47,19 @@ struct ClientCommand {
   bool json = false;
 };
 int status(const ClientCommand& command);
-int shift(const ClientCommand& command, const std::string& spec);  // a spec's name, or a file that holds one
 int chat(const ClientCommand& command);
 // pause, resume, drain, checkpoint, rollback; `body` is JSON
 int operation(const ClientCommand& command, const std::string& name, const std::string& body);
+
+struct ShiftCommand : ClientCommand {
+  std::string spec;  // a spec's name, or a file that holds one
+  std::string why;   // for the history
+  std::string in_flight = "keep";
+  double after_s = 0;
+  double ramp_s = 0;
+  bool dry_run = false;
+};
+int shift(const ShiftCommand& command);
 
 struct TrajectoriesCommand : ClientCommand {
   std::string state;   // queued | trained | rejected; empty = all

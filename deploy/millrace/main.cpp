@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   auto* serve_app = app.add_subcommand("serve", "Run the service: generate, score, train, answer");
   add_config(serve_app, serve_command);
   serve_app->add_option("--steps", serve_command.steps, "End after so many published versions (0: never)");
+  serve_app->add_flag("--no-learn", serve_command.no_learn, "Only answer: no sessions, no training");
   serve_app->add_flag("--fresh", serve_command.fresh, "Start anew, earlier state moved aside");
   serve_app->callback([&] { code = serve(serve_command); });
 
@@ -74,10 +75,17 @@ int main(int argc, char** argv) {
     code = status(client);
   });
 
-  std::string spec;
-  auto* shift_app = add_client(app, "shift", "Replace what is rewarded, while the service runs", client);
-  shift_app->add_option("SPEC", spec, "Name of a spec (cute), or a file that holds one")->required();
-  shift_app->callback([&] { code = shift(client, spec); });
+  ShiftCommand change;
+  auto* shift_app = add_client(app, "shift", "Replace what is rewarded, while the service runs", change);
+  shift_app->add_option("SPEC", change.spec, "Name of a spec (cute), or a file that holds one")->required();
+  shift_app->add_flag("--dry-run", change.dry_run, "Only say what it would change in the latest trajectories");
+  shift_app->add_option("--why", change.why, "For the history");
+  shift_app->add_option("--in-flight", change.in_flight, "What becomes of trajectories on their way")
+      ->check(CLI::IsMember({"keep", "finish", "rescore", "expire"}))
+      ->capture_default_str();
+  shift_app->add_option("--ramp", change.ramp_s, "Seconds over which the old spec gives way to the new one");
+  shift_app->add_option("--after", change.after_s, "Seconds until it begins");
+  shift_app->callback([&] { code = shift(change); });
 
   add_client(app, "chat", "Talk to the policy; one line a message, /new and /quit", client)->callback([&] {
     code = chat(client);

@@ -11,31 +11,39 @@
 namespace millrace {
 namespace {
 
-sigset_t ending_signals() {
+sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   return set;
 }
 
 }  // namespace
 
 void block_signals() {
-  const sigset_t set = ending_signals();
+  const sigset_t set = handled_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
 }
 
-SignalWatch::SignalWatch(std::function<void()> stop) {
-  thread_ = std::thread([this, stop = std::move(stop)] {
-    const sigset_t set = ending_signals();
-    int number = 0;
-    sigwait(&set, &number);
+SignalWatch::SignalWatch(std::function<void()> stop, std::function<void()> reload) {
+  thread_ = std::thread([this, stop = std::move(stop), reload = std::move(reload)] {
+    const sigset_t set = handled_signals();
+    const auto next = [&] {
+      int number = SIGHUP;
+      while (true) {
+        sigwait(&set, &number);
+        if (number != SIGHUP || over_) return;
+        reload();
+      }
+    };
+    next();
     if (over_) return;
     log_info("serve", "signal received: ending in order, a second signal ends at once");
     stop();
-    sigwait(&set, &number);
+    next();
     if (over_) return;
     log_warning("serve", "second signal: ending at once");
     _exit(1);

@@ -1,19 +1,20 @@
 #pragma once
-// SIGTERM and SIGINT as calls instead of interruptions: the first asks to end in order, a second ends at once.
+// Signals as calls instead of interruptions: the first SIGTERM or SIGINT asks to end in order, a second ends at once;
+// SIGHUP asks to reload.
 #include <atomic>
 #include <functional>
 #include <thread>
 
 namespace millrace {
 
-// Blocks both signals in the calling thread and all that it starts from now on; also ignores SIGPIPE: a service
+// Blocks the signals in the calling thread and all that it starts from now on; also ignores SIGPIPE: a service
 // outlives whoever reads its output. Call it before any thread exists.
 void block_signals();
 
-// Waits for the signals on a thread of its own. The first one calls `stop`.
+// Waits for the signals on a thread of its own.
 class SignalWatch {
  public:
-  explicit SignalWatch(std::function<void()> stop);
+  SignalWatch(std::function<void()> stop, std::function<void()> reload);
   ~SignalWatch();
 
  private:

@@ -11,17 +11,27 @@ RewardSpec letters(const std::string& name, const std::string& which) {
       {{"name", name}, {"parts", {{{"name", which}, {"kind", "letter_share"}, {"weight", 1.0}, {"letters", which}}}}});
 }
 
+Preference first() { return Preference(std::make_shared<const RewardSpec>(letters("first", "a"))); }
+
+SpecChange change_to(const std::string& name, const std::string& which, std::uint64_t if_match = 0) {
+  SpecChange change;
+  change.spec = letters(name, which).document();
+  change.if_match = if_match;
+  return change;
+}
+
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
 }  // namespace
 
 TEST_CASE("a shift replaces the whole spec between two scores") {
   Metrics metrics;
   ActorFixture world;
-  const auto actor =
-      world.spawn(scorer, std::make_shared<const RewardSpec>(letters("first", "a")), std::string("nowhere"), &metrics);
+  const auto actor = world.spawn(scorer, first(), ScorerSetup{"nowhere", &metrics, {}, nullptr});
 
   // Score, shift, score, all in the mailbox at once: each score belongs to exactly one spec, name, parts and version.
   auto before = world.self->request(actor, caf::infinite, score_atom_v, ScoreRequest{"aab", ""});
-  auto shift = world.self->request(actor, caf::infinite, spec_atom_v, SpecChange{letters("second", "b").document(), 1});
+  auto shift = world.self->request(actor, caf::infinite, spec_atom_v, change_to("second", "b", 1));
   auto after = world.self->request(actor, caf::infinite, score_atom_v, ScoreRequest{"aab", ""});
   world.run();
   const auto unexpected_error = [](const caf::error& error) { FAIL(caf::to_string(error)); };
@@ -47,17 +57,81 @@ TEST_CASE("a shift replaces the whole spec between two scores") {
 TEST_CASE("a refused shift changes nothing") {
   Metrics metrics;
   ActorFixture world;
-  const auto actor =
-      world.spawn(scorer, std::make_shared<const RewardSpec>(letters("first", "a")), std::string("nowhere"), &metrics);
-  const auto stale = world.ask<SpecReply>(actor, spec_atom_v, SpecChange{letters("second", "b").document(), 7});
+  const auto actor = world.spawn(scorer, first(), ScorerSetup{"nowhere", &metrics, {}, nullptr});
+  const auto stale = world.ask<SpecReply>(actor, spec_atom_v, change_to("second", "b", 7));
   CHECK(stale.fault == SpecFault::conflict);
   CHECK_FALSE(stale.error.empty());
-  const auto malformed = world.ask<SpecReply>(actor, spec_atom_v, SpecChange{{{"name", "x"}}, 1});
+  SpecChange broken;
+  broken.spec = {{"name", "x"}};
+  const auto malformed = world.ask<SpecReply>(actor, spec_atom_v, broken);
   CHECK(malformed.fault == SpecFault::invalid);
   CHECK_FALSE(malformed.error.empty());
-  const auto unknown = world.ask<SpecReply>(actor, spec_atom_v, SpecChange{"no such spec", 0});
+  broken.spec = "no such spec";
+  const auto unknown = world.ask<SpecReply>(actor, spec_atom_v, broken);
   CHECK_FALSE(unknown.error.empty());
   const auto info = world.ask<SpecInfo>(actor, spec_atom_v);
   CHECK(info.version == 1);
   CHECK(info.name == "first");
+}
+
+TEST_CASE("back to what was before, as a new version") {
+  Metrics metrics;
+  ActorFixture world;
+  const auto actor = world.spawn(scorer, first(), ScorerSetup{"nowhere", &metrics, {}, nullptr});
+  SpecChange back;
+  back.restore = 0;
+  CHECK_FALSE(world.ask<SpecReply>(actor, spec_atom_v, back).error.empty());  // nothing was before
+  world.ask<SpecReply>(actor, spec_atom_v, change_to("second", "b"));
+  const auto reply = world.ask<SpecReply>(actor, spec_atom_v, back);
+  CHECK(reply.error.empty());
+  CHECK(reply.info.version == 3);
+  CHECK(reply.info.name == "first");
+  back.restore = 2;
+  CHECK(world.ask<SpecReply>(actor, spec_atom_v, back).info.name == "second");
+  CHECK(world.ask<nlohmann::json>(actor, history_atom_v).size() == 4);
+}
+
+TEST_CASE("sessions that had begun may finish under the old spec") {
+  Metrics metrics;
+  ActorFixture world;
+  const auto actor = world.spawn(scorer, first(), ScorerSetup{"nowhere", &metrics, {}, nullptr});
+  const double before = unix_now() - 1;
+  SpecChange change = change_to("second", "b");
+  change.in_flight = InFlight::finish;
+  world.ask<SpecReply>(actor, spec_atom_v, change);
+  CHECK(world.ask<ScoreReply>(actor, score_atom_v, ScoreRequest{"ab", "", before})->spec_version == 1);
+  CHECK(world.ask<ScoreReply>(actor, score_atom_v, ScoreRequest{"ab", "", unix_now()})->spec_version == 2);
+}
+
+TEST_CASE("a planned ramp goes over by stages, and another shift puts an end to it") {
+  Metrics metrics;
+  ActorFixture world;
+  const auto actor = world.spawn(scorer, first(), ScorerSetup{"nowhere", &metrics, {}, nullptr});
+  SpecChange ramp = change_to("second", "b");
+  ramp.after_s = 10;
+  ramp.ramp_s = 90;  // ten stages, ten seconds apart
+  const auto planned = world.ask<SpecReply>(actor, spec_atom_v, ramp);
+  CHECK(planned.info.version == 1);
+  CHECK(planned.info.pending["name"] == "second");
+  const auto reward_of_b = [&] { return world.ask<ScoreReply>(actor, score_atom_v, ScoreRequest{"b", ""})->total; };
+  CHECK(reward_of_b() == doctest::Approx(0));
+  world.advance(std::chrono::milliseconds(10'010));
+  CHECK(reward_of_b() == doctest::Approx(0.1));
+  for (int stage = 2; stage <= 9; ++stage) {
+    world.advance(std::chrono::milliseconds(10'010));
+    CHECK(reward_of_b() == doctest::Approx(0.1 * stage));
+  }
+  world.advance(std::chrono::milliseconds(10'010));
+  const auto info = world.ask<SpecInfo>(actor, spec_atom_v);
+  CHECK(info.name == "second");
+  CHECK(info.version == 11);
+  CHECK(info.pending.is_null());
+  CHECK(metrics.text().find("millrace_preference_shifts_total 1\n") != std::string::npos);
+
+  ramp = change_to("third", "c");
+  ramp.ramp_s = 90;
+  world.ask<SpecReply>(actor, spec_atom_v, ramp);
+  world.ask<SpecReply>(actor, spec_atom_v, change_to("fourth", "d"));
+  world.advance(std::chrono::milliseconds(100'000));
+  CHECK(world.ask<SpecInfo>(actor, spec_atom_v).name == "fourth");
 }

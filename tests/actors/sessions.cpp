@@ -57,6 +57,8 @@ ScorerActor::behavior_type fake_scorer(ScorerActor::pointer, bool works) {
       },
       [](spec_atom) { return SpecInfo{}; },
       [](spec_atom, const SpecChange&) { return SpecReply{}; },
+      [](history_atom) { return nlohmann::json(); },
+      [](expire_atom, std::uint64_t) {},
   };
 }
 

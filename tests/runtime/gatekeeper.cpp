@@ -307,3 +307,73 @@ TEST_CASE("random schedules: the lag bound holds and the gate never closes for e
     }
   }
 }
+
+namespace {
+
+RewardSpec share_of(const std::string& letters) {
+  return *RewardSpec::parse(
+      {{"name", "likes-" + letters},
+       {"parts", {{{"name", "p"}, {"kind", "letter_share"}, {"weight", 1}, {"letters", letters}}}}});
+}
+
+// A session's trajectory as it comes from the scorer: "ab", rewarded 1 under version 1.
+TrajectoryId submit_scored(World& world, double created) {
+  Trajectory scored = trajectory(world.gate.acquire(), {0, 0});
+  scored.answer = "ab";
+  scored.created = created;
+  scored.score = {1.0, {{"p", 1.0, 1.0}}, "before", 1};
+  scored.sequence.rewards.back() = 1.0F;
+  const TrajectoryId id = scored.id;
+  world.gate.submit(std::move(scored), Outcome::queued, "");
+  return id;
+}
+
+}  // namespace
+
+TEST_CASE("a shift may have what waits scored again, in the ledger, too") {
+  World world(settings(2, 4, 8));
+  const TrajectoryId handed_out = submit_scored(world, 10);
+  CHECK(world.gate.take(1, 0).trajectories.size() == 1);
+  const TrajectoryId waiting = submit_scored(world, 10);
+  world.gate.shift(share_of("b"), 2, InFlight::rescore, 20);
+
+  CHECK(world.gate.ledger().read(handed_out)->score.spec_version == 1);  // it is with the learner
+  const Taken taken = world.gate.take(1, 0);
+  REQUIRE(taken.trajectories.size() == 1);
+  const auto kept = world.gate.ledger().read(waiting);
+  REQUIRE_MESSAGE(kept, kept.error().message);
+  for (const Trajectory& rescored : {*taken.trajectories[0], *kept}) {
+    CHECK(rescored.id == waiting);
+    CHECK(rescored.score.spec == "likes-b");
+    CHECK(rescored.score.spec_version == 2);
+    CHECK(rescored.score.total == doctest::Approx(0.5));
+    CHECK(rescored.sequence.rewards == std::vector<float>{0, 0, 0.5F});
+  }
+  check_counts(world.gate);
+}
+
+TEST_CASE("a shift may drop what is in flight: what waits, and sessions that had begun") {
+  World world(settings(2, 4, 8));
+  submit_scored(world, 10);
+  submit_scored(world, 10);
+  world.gate.shift(share_of("b"), 2, InFlight::expire, 20);
+  CHECK(world.gate.take(8, 0).trajectories.empty());
+  CHECK(world.gate.gate().queued() == 0);
+  const TrajectoryId late = submit_scored(world, 19);
+  const TrajectoryId after = submit_scored(world, 21);
+  CHECK((*world.gate.ledger().find(late))["outcome"] == "expired");
+  CHECK((*world.gate.ledger().find(late))["reason"] == "preference shift");
+  const Taken taken = world.gate.take(8, 0);
+  REQUIRE(taken.trajectories.size() == 1);
+  CHECK(taken.trajectories[0]->id == after);
+  CHECK(world.gate.ledger().counts().rejected == 3);
+  CHECK(world.gate.gate().running() == 0);
+  check_counts(world.gate);
+}
+
+TEST_CASE("a shift keeps scores unless it is told otherwise") {
+  World world(settings(2, 4, 8));
+  submit_scored(world, 10);
+  for (const InFlight choice : {InFlight::keep, InFlight::finish}) world.gate.shift(share_of("b"), 2, choice, 20);
+  CHECK(world.gate.take(8, 0).trajectories.at(0)->score.spec_version == 1);
+}

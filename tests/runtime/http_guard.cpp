@@ -81,15 +81,18 @@ TEST_CASE("bodies and headers are bounded") {
   CHECK(response->status == 431);
 }
 
-TEST_CASE("the 257th connection is turned away, and room comes back") {
+TEST_CASE("beyond 256 connections only probes are served, beyond 272 none, and room comes back") {
   const HttpServer server = serve(say_ok);
   std::vector<Wire> idle;
   for (int i = 0; i < 256; ++i) idle.emplace_back(server.port());
+  CHECK(get(server).status == 503);
+  CHECK(get(server, "/livez").status == 200);
+  for (int i = 0; i < 16; ++i) idle.emplace_back(server.port());
   const Wire extra(server.port());
   CHECK(status_of(extra.receive()) == 503);
 
-  idle.back().send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  CHECK(status_of(idle.back().receive("ok")) == 200);
+  idle.front().send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK(status_of(idle.front().receive("ok")) == 200);
   idle.clear();
   int status = 0;
   for (int i = 0; i < 50 && status != 200; ++i) {  // the server notices the closed ones in its own time
@@ -130,9 +133,61 @@ TEST_CASE("with a token only the probes are open") {
   CHECK(status_of(wire.receive()) == 401);
 }
 
+TEST_CASE("a role does what it may, and the page's own files are open") {
+  const TemporaryDirectory folder;
+  HttpSettings settings;
+  settings.token_file = folder.path() + "/token";
+  std::ofstream(settings.token_file) << "read r-token scraper\nfeedback f-token app\nadmin a-token alice\n";
+  std::string who;
+  const HttpServer server = serve(
+      [&](const HttpRequest& request, const HttpReply& reply) {
+        who = request.who;
+        say_ok(request, reply);
+      },
+      settings);
+  const auto status = [&](const char* token, const char* method, const char* path) {
+    HttpCall call = call_to(server, path);
+    call.method = method;
+    call.token = token;
+    return http_call(call)->status;
+  };
+  CHECK(status("r-token", "GET", "/metrics") == 200);
+  CHECK(who == "scraper");
+  CHECK(status("r-token", "POST", "/v1/feedback") == 403);
+  CHECK(status("f-token", "POST", "/v1/feedback") == 200);
+  CHECK(status("f-token", "PUT", "/admin/v1/reward-spec") == 403);
+  CHECK(status("a-token", "PUT", "/admin/v1/reward-spec") == 200);
+  CHECK(who == "alice");
+  CHECK(status("", "GET", "/") == 200);
+  CHECK(status("", "GET", "/page/page.js") == 200);
+  CHECK(status("", "POST", "/") == 401);
+  CHECK(status("", "GET", "/pages") == 401);
+}
+
+TEST_CASE("a value cannot begin another header") {
+  const HttpServer server = serve([](const HttpRequest& request, const HttpReply& reply) {
+    reply({200, "ok", "text/plain", {{"x-echo", request.query.at("x")}}});
+  });
+  const auto response = get(server, "/?x=a%0d%0aset-cookie:%20b=c%0d%0a%0d%0a<html>");
+  CHECK(response.headers.at("x-echo") == "a  set-cookie: b=c    <html>");
+  CHECK(response.headers.count("set-cookie") == 0);
+  CHECK(response.body == "ok");
+}
+
+TEST_CASE("more requests a second than allowed are refused, probes never") {
+  HttpSettings settings;
+  settings.requests_per_second = 5;
+  const HttpServer server = serve(say_ok, settings);
+  int refused = 0;
+  for (int i = 0; i < 20; ++i) refused += get(server).status == 429;
+  CHECK(refused >= 10);
+  for (int i = 0; i < 20; ++i) CHECK(get(server, "/livez").status == 200);
+}
+
 TEST_CASE("on loopback a web page can neither rebind its name nor call from elsewhere") {
   const auto status = [](HttpOrigin request, bool loopback = true) {
-    const auto answer = refusal({loopback, "127.0.0.2", ""}, request);
+    std::string who;
+    const auto answer = refusal({loopback, "127.0.0.2", {}}, request, who);
     return answer ? answer->status : 200;
   };
   for (const char* host :

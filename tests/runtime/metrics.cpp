@@ -34,14 +34,14 @@ void use_all(Metrics& metrics, int round) {
   metrics.policy_version(static_cast<Version>(round));
   metrics.value_version(static_cast<std::uint64_t>(round));
   metrics.reward_spec(1);
-  metrics.preference_shift();
+  metrics.preference_shift(1);
   metrics.lifetime_trained(static_cast<std::uint64_t>(round));
   metrics.tokens_generated(10, 20);
   metrics.judged({3, 1, 2}, 24, true);
   metrics.reward_lag(1);
   metrics.outcome(Outcome::trained, 24);
   metrics.stages({1, 1, 1, 1, 1, 1});
-  metrics.reward(0.5);
+  metrics.reward(0.5, 1);
   metrics.gate_decision(own.c_str(), own.c_str());
   metrics.gate(1, 2, 3, 4);
   metrics.value_step(1, 1, 1e-5);
@@ -51,6 +51,7 @@ void use_all(Metrics& metrics, int round) {
   metrics.publish(true, 0.1, 0.1);
   metrics.environment_error(own, own.c_str());
   metrics.actor_restart(own.c_str());
+  metrics.mailbox(own.c_str(), 3);
   metrics.ledger_commit(0.01, 1);
   metrics.http(own.c_str(), own.c_str(), 200 + round % 3, 0.01);
 }
@@ -166,9 +167,9 @@ TEST_CASE("each member reaches its series") {
 
 TEST_CASE("reward_mean is the mean of the last 128") {
   Metrics metrics;
-  for (int i = 0; i < 50; ++i) metrics.reward(100);
-  for (int i = 0; i < 64; ++i) metrics.reward(0.25);
-  for (int i = 0; i < 64; ++i) metrics.reward(0.75);
+  for (int i = 0; i < 50; ++i) metrics.reward(100, 1);
+  for (int i = 0; i < 64; ++i) metrics.reward(0.25, 1);
+  for (int i = 0; i < 64; ++i) metrics.reward(0.75, 1);
   CHECK(value_of(metrics.text(), "millrace_reward_mean{window=\"128\"}") == "0.5");
   CHECK(value_of(metrics.text(), "millrace_reward_count") == "178");
 }
@@ -262,7 +263,7 @@ TEST_CASE("counts from many threads add up while the page is read") {
     threads.emplace_back([&] {
       for (int n = 0; n < 2000; ++n) {
         metrics.outcome(Outcome::trained, 8);
-        metrics.reward(1);
+        metrics.reward(1, 1);
         metrics.http("/livez", "GET", 200, 0.001);
       }
     });

@@ -41,17 +41,18 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
 class Service:
     """`millrace serve` as a context manager; kept running until stop() or the end of the block."""
 
-    def __init__(self, *arguments, state=None):
+    def __init__(self, *arguments, state=None, config=TINY):
         """`state`: a state directory that outlives this service, by default one in its own temporary folder."""
         self._folder = tempfile.TemporaryDirectory(prefix="millrace-test-")
         self.folder = Path(self._folder.name)
         self.state = state or self.folder / "state"
         self._arguments = arguments
+        self._config = str(config)
 
     def __enter__(self):
         with open(self.folder / "stdout", "wb") as stdout, open(self.folder / "stderr", "wb") as stderr:
             self.process = subprocess.Popen(
-                [PROGRAM, "serve", TINY, "--json", "--set", "http.port=0", "--set", f"state.directory={self.state}",
+                [PROGRAM, "serve", self._config, "--json", "--set", "http.port=0", "--set", f"state.directory={self.state}",
                  *self._arguments], cwd=ROOT, stdout=stdout, stderr=stderr)
         try:
             self.address = wait_until(self._listening, "the service listens").group(1)

@@ -88,6 +88,10 @@ class Faults(unittest.TestCase):
             self.assertEqual((result.returncode, len(complaints(result))), (2, 1), f"{command}: {result.stderr}")
 
     def test_config_commands(self):
+        for wrong in ("environment.name=letter", "reward.spec=vowel"):
+            result = millrace("config", "check", TINY, "--set", wrong)
+            self.assertEqual((result.returncode, len(complaints(result))), (2, 1), result.stderr)
+            self.assertIn("did you mean", complaints(result)[0])
         self.assertEqual(millrace("config", "check", TINY).returncode, 0)
         result = millrace("config", "check", TINY, "--set", "max_lag=-1")
         self.assertEqual((result.returncode, len(complaints(result))), (2, 1), result.stderr)

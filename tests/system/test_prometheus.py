@@ -1,53 +1,10 @@
 #!/usr/bin/env python3
 """A real Prometheus scrapes the running service and answers the questions of its dashboards."""
-import json
-import socket
 import subprocess
 import unittest
-import urllib.error
-import urllib.parse
-import urllib.request
 
+from prometheus import Prometheus
 from service import Service, wait_until
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
-class Prometheus:
-    """Scrapes `target` every second; its data lies in `folder`."""
-
-    def __init__(self, folder, target):
-        config = folder / "prometheus.yml"
-        config.write_text(json.dumps({  # JSON is YAML, too
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
-            "scrape_configs": [{"job_name": "millrace", "static_configs": [{"targets": [target]}]}],
-        }))
-        address = f"127.0.0.1:{free_port()}"
-        self._url = f"http://{address}"
-        self._log = open(folder / "prometheus.log", "wb")
-        self._process = subprocess.Popen(
-            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
-             f"--web.listen-address={address}"], stdout=self._log, stderr=self._log)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
-
-    def value(self, query):
-        """The one number that PromQL gives, or None as long as there is none."""
-        try:
-            with urllib.request.urlopen(f"{self._url}/api/v1/query?" + urllib.parse.urlencode({"query": query})) as reply:
-                result = json.load(reply)["data"]["result"]
-        except urllib.error.URLError:
-            return None
-        return float(result[0]["value"][1]) if len(result) == 1 else None
 
 
 class Scrape(unittest.TestCase):
