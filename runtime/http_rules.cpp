@@ -30,6 +30,17 @@ bool bears(std::string_view authorization, std::string_view token) {
          same_secret(authorization.substr(scheme.size()), token);
 }
 
+// Clients of /rl sessions have no other key than their session's; these routes let nobody in whose key is unknown.
+bool is_session_route(std::string_view path) {
+  return path == "/v1/chat/completions" || path == "/chat/completions" || path == "/v1/completions" ||
+         path == "/rl/set_reward" || path == "/rl/end_session";
+}
+
+bool bears_session_key(const HttpOrigin& request) {
+  constexpr std::string_view start = "bearer sk-sess-";
+  return lower_case(request.authorization.substr(0, start.size())) == start;
+}
+
 std::optional<int> hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -55,6 +66,8 @@ expected<std::string> decode(std::string_view text) {
 
 }  // namespace
 
+bool is_probe(std::string_view path) { return path == "/livez" || path == "/readyz"; }
+
 expected<std::string> read_token(const std::string& file) {
   std::ifstream stream(file);
   std::string token;
@@ -75,8 +88,8 @@ std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& re
       return http_error(403, "a page of another origin may not call this service", "permission_error", "Origin");
     }
   }
-  const bool probe = request.path == "/livez" || request.path == "/readyz";
-  if (!rules.token.empty() && !probe && !bears(request.authorization, rules.token)) {
+  const bool open = is_probe(request.path) || (is_session_route(request.path) && bears_session_key(request));
+  if (!rules.token.empty() && !open && !bears(request.authorization, rules.token)) {
     HttpResponse response = http_error(401, "send the service's token as 'Authorization: Bearer TOKEN'",
                                        "authentication_error", "Authorization");
     response.headers["WWW-Authenticate"] = "Bearer realm=\"millrace\"";

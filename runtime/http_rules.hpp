@@ -32,6 +32,8 @@ struct HttpOrigin {
 // there, 401 without the right token.
 std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request);
 
+bool is_probe(std::string_view path);  // open to everybody, and served when all other connections are taken
+
 // "/a/b?x=1&y=%20" as path and decoded query. Errors: not a path, a broken percent code.
 expected<void> split_target(std::string_view target, HttpRequest& request);
 

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <future>
 #include <optional>
+#include <sstream>
 #include <unordered_set>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 
@@ -30,6 +32,8 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t max_body = 8 << 20;     // bytes
 constexpr std::uint32_t max_header = 64 << 10;  // bytes
 constexpr std::size_t max_connections = 256;
+constexpr std::size_t kept_for_probes = 16;  // connections beyond these that may only ask how the service is
+constexpr std::size_t max_ahead = 64 << 10;  // bytes that a client may send while it waits for its answer
 constexpr auto io_timeout = 30s;  // to send a head, a body, or to take an answer; and idle
 constexpr auto farewell = 1s;     // for a client to read the last answer; also for the whole shutdown
 
@@ -60,12 +64,18 @@ struct Shared {
   bool stopping = false;
 };
 
+std::string chunk_of(const std::string& text) {
+  std::ostringstream size;
+  size << std::hex << text.size();
+  return size.str() + "\r\n" + text + "\r\n";
+}
+
 // One connection: read a head, then the body, wait for the handler's answer, write it, begin again. It lives in
 // Shared::connections while it is open.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(tcp::socket socket, std::weak_ptr<asio::io_context> context, Shared& shared)
-      : stream_(std::move(socket)), context_(std::move(context)), shared_(shared) {}
+  Connection(tcp::socket socket, std::weak_ptr<asio::io_context> context, Shared& shared, bool probes_only)
+      : stream_(std::move(socket)), context_(std::move(context)), shared_(shared), probes_only_(probes_only) {}
 
   void read_head() {
     writing_ = false;
@@ -90,9 +100,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     write(std::move(answer));
   }
 
-  // An answer that is being written goes out first.
+  // An answer that is being written goes out first; a stream has no end to wait for.
   void stop() {
-    if (!writing_) close();
+    if (!writing_ || body_) close();
   }
 
  private:
@@ -111,6 +121,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const HttpOrigin origin{request_.path, field(http::field::host), field(http::field::origin),
                             field(http::field::authorization)};
     if (auto answer = refusal(shared_.rules, origin)) return refuse(std::move(*answer));
+    if (probes_only_ && !is_probe(request_.path)) {
+      return refuse(http_error(503, "too many connections: try again later", "overloaded_error"));
+    }
     if (beast::iequals(head[http::field::expect], "100-continue")) return write_continue();
     read_body();
   }
@@ -138,6 +151,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
           std::string(field.value());
     }
     request_.body = std::move(parser_->get().body());
+    caller_ = std::make_shared<HttpCaller>();
+    request_.caller = caller_;
+    watch();
     auto reply = std::make_shared<Reply>(context_, weak_from_this());
     try {
       shared_.handler(std::move(request_), [reply](HttpResponse answer) { reply->send(std::move(answer)); });
@@ -163,20 +179,94 @@ class Connection : public std::enable_shared_from_this<Connection> {
     refuse(http_error(400, "malformed request: " + why, "invalid_request_error"));
   }
 
+  // Reads on while the handler works, to hear it when the caller leaves. What it sends ahead waits in the buffer.
+  void watch() {
+    if (buffer_.size() > max_ahead) return;
+    watching_ = true;
+    stream_.expires_never();
+    stream_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](error_code code, std::size_t count) {
+      self->watching_ = false;
+      self->buffer_.commit(count);
+      if (self->answered_) return self->go_on();
+      if (!code) return self->watch();
+      self->keep_alive_ = false;
+      if (self->caller_) self->caller_->leave();
+      if (self->body_ || code != asio::error::eof) self->close();  // else it may only have closed its sending half
+    });
+  }
+
+  // The answer is out. Only one operation may read: the watch has to end before the next begins.
+  void answer_complete(error_code code) {
+    body_.reset();
+    if (code) return close();
+    caller_.reset();
+    answered_ = true;
+    watching_ ? stream_.cancel() : go_on();
+  }
+
+  void go_on() {
+    answered_ = false;
+    keep_alive_ ? read_head() : say_farewell();
+  }
+
+  template <class Response>
+  void fill_head(Response& response, const HttpResponse& answer) const {
+    response.set(http::field::content_type, answer.content_type);
+    for (const auto& [name, value] : answer.headers) response.set(name, value);
+    response.keep_alive(keep_alive_ && !shared_.stopping);
+  }
+
+  // Head first, then pieces as they come, each as a chunk; without chunks the end of the connection ends the body.
+  void write_stream(const HttpResponse& answer) {
+    body_ = answer.stream;
+    chunked_ = version_ >= 11;
+    if (!chunked_) keep_alive_ = false;
+    head_.emplace(static_cast<http::status>(answer.status), version_);
+    fill_head(*head_, answer);
+    head_->chunked(chunked_);
+    serializer_.emplace(*head_);
+    stream_.expires_after(io_timeout);
+    http::async_write_header(stream_, *serializer_, [self = shared_from_this()](error_code code, std::size_t) {
+      if (code) return self->close();
+      if (!self->body_) return;
+      self->body_->on_wake([context = self->context_, connection = self->weak_from_this()] {
+        const auto running = context.lock();
+        if (!running) return;
+        asio::post(*running, [connection] {
+          if (const auto open = connection.lock()) open->write_piece();
+        });
+      });
+      self->write_piece();
+    });
+  }
+
+  void write_piece() {
+    if (!body_) return;
+    const HttpStream::Waiting waiting = body_->take();
+    if (waiting.overflow) return close();
+    if (waiting.text.empty() && !waiting.ended) return;  // woken again when there is more
+    piece_ = chunked_ && !waiting.text.empty() ? chunk_of(waiting.text) : waiting.text;
+    if (chunked_ && waiting.ended) piece_ += "0\r\n\r\n";
+    stream_.expires_after(io_timeout);
+    asio::async_write(stream_, asio::buffer(piece_),
+                      [self = shared_from_this(), last = waiting.ended](error_code code, std::size_t) {
+                        if (code || last) return self->answer_complete(code);
+                        self->write_piece();
+                      });
+  }
+
   void write(HttpResponse answer) {
     writing_ = true;
+    if (answer.stream && !head_only_) return write_stream(answer);
     response_.emplace(static_cast<http::status>(answer.status), version_);
-    response_->set(http::field::content_type, answer.content_type);
-    for (const auto& [name, value] : answer.headers) response_->set(name, value);
-    response_->keep_alive(keep_alive_ && !shared_.stopping);
+    fill_head(*response_, answer);
     response_->body() = std::move(answer.body);
     response_->prepare_payload();
     if (head_only_) response_->body().clear();
     stream_.expires_after(io_timeout);
     http::async_write(stream_, *response_, [self = shared_from_this()](error_code code, std::size_t) {
       self->response_->body() = {};
-      if (code) return self->close();
-      self->keep_alive_ ? self->read_head() : self->say_farewell();
+      self->answer_complete(code);
     });
   }
 
@@ -197,6 +287,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void close() {
+    if (const auto caller = std::exchange(caller_, nullptr)) caller->leave();
+    body_.reset();
     stream_.close();
     shared_.connections.erase(shared_from_this());
   }
@@ -204,14 +296,23 @@ class Connection : public std::enable_shared_from_this<Connection> {
   beast::tcp_stream stream_;
   std::weak_ptr<asio::io_context> context_;
   Shared& shared_;
+  const bool probes_only_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   std::optional<http::response<http::string_body>> response_;
+  std::optional<http::response<http::empty_body>> head_;  // of a stream
+  std::optional<http::response_serializer<http::empty_body>> serializer_;
+  std::shared_ptr<HttpStream> body_;
+  std::string piece_;
+  std::shared_ptr<HttpCaller> caller_;
   HttpRequest request_;
   unsigned version_ = 11;
   bool keep_alive_ = true;
   bool head_only_ = false;
   bool writing_ = false;
+  bool chunked_ = true;
+  bool watching_ = false;  // a read is under way while the caller waits
+  bool answered_ = false;  // ... and has to end before the next begins
 };
 
 void Reply::send(HttpResponse answer) {
@@ -237,9 +338,10 @@ struct HttpServer::State {
     acceptor.async_accept([this](error_code code, tcp::socket socket) {
       if (!acceptor.is_open()) return;
       if (code) return accept_later();
-      const bool full = shared.connections.size() >= max_connections;
+      const std::size_t open = shared.connections.size();
+      const bool full = open >= max_connections + kept_for_probes;
       socket.set_option(tcp::no_delay(true), code);
-      const auto connection = std::make_shared<Connection>(std::move(socket), self, shared);
+      const auto connection = std::make_shared<Connection>(std::move(socket), self, shared, open >= max_connections);
       shared.connections.insert(connection);
       full ? connection->refuse(http_error(503, "too many connections: try again later", "overloaded_error"))
            : connection->read_head();

@@ -8,6 +8,7 @@
 
 #include "config/expected.hpp"
 #include "config/settings.hpp"
+#include "runtime/http_stream.hpp"
 
 namespace millrace {
 
@@ -17,6 +18,7 @@ struct HttpRequest {
   std::map<std::string, std::string> query;   // decoded
   std::map<std::string, std::string> headers; // names in lower case
   std::string body;
+  std::shared_ptr<HttpCaller> caller;         // set by the server
 };
 
 struct HttpResponse {
@@ -24,6 +26,7 @@ struct HttpResponse {
   std::string body;
   std::string content_type = "application/json";
   std::map<std::string, std::string> headers;
+  std::shared_ptr<HttpStream> stream = {};  // when set, it is the body: sent as it is written, for as long as it takes
 };
 
 // Called once for each request; the reply function may be called once, from any thread. Dropping it answers 500.

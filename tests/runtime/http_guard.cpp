@@ -81,15 +81,18 @@ TEST_CASE("bodies and headers are bounded") {
   CHECK(response->status == 431);
 }
 
-TEST_CASE("the 257th connection is turned away, and room comes back") {
+TEST_CASE("beyond 256 connections only probes are served, beyond 272 none, and room comes back") {
   const HttpServer server = serve(say_ok);
   std::vector<Wire> idle;
   for (int i = 0; i < 256; ++i) idle.emplace_back(server.port());
+  CHECK(get(server).status == 503);
+  CHECK(get(server, "/livez").status == 200);
+  for (int i = 0; i < 16; ++i) idle.emplace_back(server.port());
   const Wire extra(server.port());
   CHECK(status_of(extra.receive()) == 503);
 
-  idle.back().send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  CHECK(status_of(idle.back().receive("ok")) == 200);
+  idle.front().send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK(status_of(idle.front().receive("ok")) == 200);
   idle.clear();
   int status = 0;
   for (int i = 0; i < 50 && status != 200; ++i) {  // the server notices the closed ones in its own time
