@@ -142,6 +142,12 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         }
         return promise;
       },
+      [self](permit_atom, live_atom) {
+        auto promise = self->make_response_promise<TrajectoryId>();
+        self->state.waiting_sessions.push_front(promise);
+        self->state.serve();
+        return promise;
+      },
       [self](submit_atom, FinishedSession& session) {
         self->state.gate->submit(std::move(session.trajectory), session.outcome, session.reason);
         self->state.serve();

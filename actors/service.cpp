@@ -173,6 +173,8 @@ expected<Service> Service::start(ServiceOptions options) {
   if (!resumption) return unusable(resumption.error().message);
 
   if (!resumption->checkpoint) model->weights = renumbered(*model->weights, resumption->version);
+  expected<Interactions> interactions = Interactions::open(settings.state.directory, settings.live);
+  if (!interactions) return tl::unexpected(interactions.error());
 
   state->system = std::make_unique<caf::actor_system>(configure(state->config));
   Parts parts{std::make_shared<const Model>(std::move(*model)),
@@ -183,6 +185,7 @@ expected<Service> Service::start(ServiceOptions options) {
               resumption->version,
               state->options.steps,
               [raw = state.get()] { raw->verdict.end(""); },
+              std::make_shared<Interactions>(std::move(*interactions)),
               settings,
               &state->metrics,
               &state->activity};

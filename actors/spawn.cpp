@@ -11,6 +11,7 @@
 #include "actors/gatekeeper.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/generator.hpp"
+#include "actors/live.hpp"
 #include "actors/observer.hpp"
 #include "actors/policy_learner.hpp"
 #include "actors/scorer.hpp"
@@ -66,19 +67,24 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
       system.spawn(session_host, std::make_shared<const SessionSetup>(SessionSetup{
                                      gatekeeper_actor, generator_actor, scorer_actor, parts.model->tokenizer,
                                      parts.make_environment, settings, parts.metrics}));
-  auto gateway_actor = system.spawn(gateway, std::make_shared<const GatewaySetup>(GatewaySetup{
-                                                 gatekeeper_actor, generator_actor, scorer_actor, observer_actor,
-                                                 parts.model, settings, parts.metrics, parts.request_drain}));
+  auto live_actor = system.spawn(live, parts.interactions, parts.model->tokenizer, gatekeeper_actor, settings.batch,
+                                 parts.metrics);
+  auto gateway_actor = system.spawn(
+      gateway, std::make_shared<const GatewaySetup>(GatewaySetup{gatekeeper_actor, generator_actor, scorer_actor,
+                                                                 observer_actor, live_actor, parts.model, settings,
+                                                                 parts.metrics, parts.request_drain}));
 
   Wiring wiring;
   wiring.gateway = gateway_actor;
   wiring.gatekeeper = gatekeeper_actor;
   wiring.checkpointer = checkpointer_actor;
   wiring.value = value_actor;
-  wiring.host = host_actor;
+  wiring.live = live_actor;
+  if (settings.environment.name != live_environment) wiring.host = host_actor;
   // From the source down, so that nothing new arrives where somebody has already left.
   const auto add = [&wiring](const auto& actor) { wiring.all.push_back(caf::actor_cast<caf::actor>(actor)); };
   add(gateway_actor);
+  add(live_actor);
   add(host_actor);
   add(checkpointer_actor);
   add(value_actor);
@@ -95,7 +101,8 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
 void Wiring::start() {
   caf::anon_send(checkpointer, start_atom_v);
   caf::anon_send(value, start_atom_v);
-  caf::anon_send(host, start_atom_v);
+  caf::anon_send(live, start_atom_v);
+  if (host) caf::anon_send(host, start_atom_v);
 }
 
 void Wiring::stop() {

@@ -155,6 +155,8 @@ void Metrics::environment_error(const std::string& environment, const char* kind
   state_->environment_errors.at({environment, kind}).Increment();
 }
 
+void Metrics::feedback(int code) { state_->feedback.at({std::to_string(code)}).Increment(); }
+void Metrics::live_lessons(std::size_t count) { state_->live_lessons.Set(static_cast<double>(count)); }
 void Metrics::actor_restart(const char* actor) { state_->actor_restarts.at({actor}).Increment(); }
 
 void Metrics::checkpoint(bool ok, double seconds) {

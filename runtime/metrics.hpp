@@ -67,6 +67,8 @@ class Metrics {
   void guard_alarm();
   void publish(bool ok, double seconds, double pause_seconds);
   void environment_error(const std::string& environment, const char* kind);
+  void feedback(int code);               // the answer a reward got
+  void live_lessons(std::size_t count);  // that wait for a permit
   void actor_restart(const char* actor);
   void checkpoint(bool ok, double seconds);
   void ledger_commit(double seconds, std::size_t records);
