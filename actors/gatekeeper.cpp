@@ -212,6 +212,9 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         for (const CheckpointRow& row : self->state.gate->ledger().checkpoints()) names.push_back(row.name);
         return names;
       },
+      [self](forget_atom, const nlohmann::json& ids) {
+        return self->state.gate->forget(ids.get<std::vector<TrajectoryId>>());
+      },
       [self](expire_atom) {
         self->state.gate->expire_groups(seconds_now());
         self->state.serve();

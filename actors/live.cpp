@@ -159,10 +159,23 @@ LiveActor::behavior_type live(Self self, std::shared_ptr<Interactions> interacti
         teach(self, gatekeeper, metrics);
         return answer;
       },
-      [self](forget_atom, const std::string& client) -> LiveAnswer {
-        auto report = self->state.interactions->forget(client);
-        if (!good(report)) return {503, {}, "the state directory cannot be written: try again", ""};
-        return {200, std::move(*report), "", ""};
+      [=](forget_atom, const std::string& client) {
+        auto promise = self->make_response_promise<LiveAnswer>();
+        const auto report = self->state.interactions->forget(client);
+        if (!good(report)) {
+          promise.deliver(LiveAnswer{503, {}, "the state directory cannot be written: try again", ""});
+          return promise;
+        }
+        self->request(gatekeeper, std::chrono::seconds(30), forget_atom_v, report->at("trajectories"))
+            .then(
+                [promise, report = *report](const nlohmann::json& rows) mutable {
+                  report["trajectories"] = rows;
+                  promise.deliver(LiveAnswer{200, std::move(report), "", ""});
+                },
+                [promise](const caf::error&) mutable {
+                  promise.deliver(LiveAnswer{503, {}, "the ledger did not answer: try again", ""});
+                });
+        return promise;
       },
       [=](expire_atom) {
         good(self->state.interactions->expire(unix_now()));

@@ -184,6 +184,16 @@ void Gatekeeper::published(Version version) {
 
 void Gatekeeper::skipped(const std::string& reason) { settle_step(Outcome::skipped, reason); }
 
+nlohmann::json Gatekeeper::forget(const std::vector<TrajectoryId>& ids) {
+  nlohmann::json rows = nlohmann::json::array();
+  if (auto redacted = ledger_.redact(ids); !redacted) log_error("gatekeeper", redacted.error().message);
+  for (const TrajectoryId id : ids) {
+    const auto row = ledger_.find(id);
+    if (row) rows.push_back({{"id", id}, {"outcome", row->at("outcome")}, {"version", row->at("version")}});
+  }
+  return rows;
+}
+
 // `step`: the batch that learned from them; 0 = they leave before they are trained.
 void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason,
                         std::uint64_t step) {

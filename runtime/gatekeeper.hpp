@@ -53,6 +53,9 @@ class Gatekeeper {
   void published(Version version);
   void skipped(const std::string& reason);
 
+  // Deletes words and tokens of these (Ledger::redact): [{"id", "outcome", "version"}] says what became of each.
+  nlohmann::json forget(const std::vector<TrajectoryId>& ids);
+
   void set_mode(GateMode mode) { mode_ = mode; }
   GateMode mode() const { return mode_; }
   void limit_steps(std::uint64_t published) { steps_left_ = published; }  // no step begins after so many more versions

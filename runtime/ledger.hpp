@@ -73,6 +73,10 @@ class Ledger {
   expected<int> fork(const CheckpointRow& from, Version resumed_as);
   std::vector<TrajectoryId> queued() const;  // in the order of acceptance
 
+  // Deletes the words and the tokens of these; what became of them stays. Not yet those of one that is queued, and not
+  // the tokens of one that a rollback could still queue again.
+  expected<void> redact(const std::vector<TrajectoryId>& ids);
+
   LedgerCounts counts() const;
   // Newest first, without token payloads: id, state, outcome, reason, environment, task, answer, reward, reward_parts,
   // reward_spec, reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest/newest, version,

@@ -49,7 +49,7 @@ constexpr Entry routes[] = {
     {"POST", "/rl/start_session", post_start_session},
     {"POST", "/rl/set_reward", post_set_reward},
     {"POST", "/rl/end_session", post_end_session},
-    {"DELETE", "/admin/v1/clients/*", delete_client},
+    {"DELETE", "/admin/v1/clients", delete_client},
     {"GET", "/admin/v1/status", get_status},
     {"GET", "/admin/v1/trajectories", get_trajectories},
     {"GET", "/admin/v1/trajectories/*", get_trajectory},

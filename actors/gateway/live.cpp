@@ -109,10 +109,13 @@ void post_end_session(GatewaySelf self, const GatewaySetup& setup, const HttpExc
   ask(self, setup, exchange, session_atom_v, call);
 }
 
-// DELETE /admin/v1/clients/CLIENT
+// DELETE /admin/v1/clients?client=NAME
 void delete_client(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
-  const std::string& path = exchange.request.path;
-  ask(self, setup, exchange, forget_atom_v, path.substr(path.rfind('/') + 1));
+  const auto client = exchange.request.query.find("client");
+  if (client == exchange.request.query.end() || client->second.empty()) {
+    return exchange.reply(http_error(400, "name the client: ?client=NAME", "invalid_request_error", "client"));
+  }
+  ask(self, setup, exchange, forget_atom_v, client->second);
 }
 
 }  // namespace millrace

@@ -42,6 +42,8 @@ using GatekeeperActor = caf::typed_actor<
     caf::reacts_to<held_atom>,
     // It has done, or could not. Answered with the names of the checkpoints that stay.
     caf::replies_to<done_atom, CheckpointDone>::with<std::vector<std::string>>,
+    // Deletes the words and tokens of these trajectories (ids) that need them no more; answered with what they are.
+    caf::replies_to<forget_atom, nlohmann::json>::with<nlohmann::json>,
     // A timer of its own: min_batch may suffice now.
     caf::reacts_to<expire_atom>>;
 

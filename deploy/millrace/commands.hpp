@@ -41,6 +41,7 @@ int shift(const ClientCommand& command, const std::string& spec);  // a spec's n
 int chat(const ClientCommand& command);
 // pause, resume, drain, checkpoint, rollback; `body` is JSON
 int operation(const ClientCommand& command, const std::string& name, const std::string& body);
+int forget(const ClientCommand& command, const std::string& client);
 
 struct TrajectoriesCommand : ClientCommand {
   std::string state;   // queued | trained | rejected; empty = all

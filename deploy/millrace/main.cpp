@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
   shift_app->add_option("SPEC", spec, "Name of a spec (cute), or a file that holds one")->required();
   shift_app->callback([&] { code = shift(client, spec); });
 
-  add_client(app, "chat", "Talk to the policy; one line a message, /new and /quit", client)->callback([&] {
+  add_client(app, "chat", "Talk to the policy; one line a message, /up, /down, /new and /quit", client)->callback([&] {
     code = chat(client);
   });
 
@@ -86,6 +86,10 @@ int main(int argc, char** argv) {
   rollback_app->add_option("VERSION", version, "Its policy version")->required();
   rollback_app->callback(
       [&] { code = operation(client, "rollback", "{\"version\": " + std::to_string(version) + "}"); });
+  std::string forgotten;
+  auto* forget_app = add_client(app, "forget", "Delete what is kept of a client, and show what it has taught", client);
+  forget_app->add_option("CLIENT", forgotten, "As it names itself (user, or x-millrace-client)")->required();
+  forget_app->callback([&] { code = forget(client, forgotten); });
 
   TrajectoriesCommand list;
   auto* list_app = add_client(app, "trajectories", "What happened to which trajectory, newest first", list);

@@ -94,8 +94,13 @@ class Live(unittest.TestCase):
             self.assertNotIn("x-millrace-interaction-id", headers)
             headers, _ = self.ask(service, user="ada")
             receipt = headers["x-millrace-interaction-id"]
-            report = json.loads(service.http("DELETE", "/admin/v1/clients/ada")[2])
-            self.assertEqual(report["interactions"], 1)
+            taught, _ = self.ask(service, user="ada")
+            service.http("POST", "/v1/feedback", {"interaction_id": taught["x-millrace-interaction-id"],
+                                                  "reward": 1})
+            wait_until(lambda: service.status()["trajectories"]["accepted"] == 1, "one trajectory")
+            report = json.loads(service.command("forget", "ada", "--json").stdout)
+            self.assertEqual((report["interactions"], len(report["trajectories"])), (2, 1))
+            self.assertEqual(service.command("forget", "nobody").returncode, 0)
             self.assertEqual(service.http("POST", "/v1/feedback", {"interaction_id": receipt, "reward": 1})[0], 404)
 
     def test_feedback_outlives_a_full_gate(self):
