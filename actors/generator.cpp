@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include <caf/send.hpp>
+
 #include "actors/exceptions.hpp"
 #include "runtime/log.hpp"
 
@@ -23,7 +25,7 @@ void tell(Self self, TurnId id, GeneratorState::Asked& asked) {
   const auto asker = caf::actor_cast<caf::actor>(asked.asker);
   if (tokens.sampled.tokens.empty() || !asker) return;
   asked.told += tokens.sampled.tokens.size();
-  self->send(asker, tokens_atom_v, std::move(tokens));
+  caf::anon_send(asker, tokens_atom_v, std::move(tokens));
 }
 
 void decode_step(Self self, Metrics& metrics, Activity& activity) {
