@@ -93,17 +93,17 @@ void recover(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics) {
 }
 
 // The exact tokens of a conversation that goes on: what the policy sampled is never made again from its text.
-Opened open(LiveState& state, const Tokenizer& tokenizer, const Conversation& conversation) {
+Opened open(LiveState& state, const Tokenizer& tokenizer, const Opening& opening) {
   Opened opened;
-  if (!conversation.session_key.empty()) {
-    const auto session = state.interactions->session_of(conversation.session_key, unix_now());
+  if (!opening.session_key.empty()) {
+    const auto session = state.interactions->session_of(opening.session_key, unix_now());
     if (!good(session) || !*session) return opened;
     opened.session = **session;
   }
   opened.known = true;
-  const auto& messages = conversation.messages;
+  const auto& messages = opening.messages;
   if (messages.size() < 2 || messages[messages.size() - 2].role != "assistant") return opened;
-  const std::string& owner = opened.session.empty() ? conversation.client : opened.session;
+  const std::string& owner = opened.session.empty() ? opening.client : opened.session;
   const auto last = state.interactions->find_dialogue(dialogue_key(owner, {messages.begin(), messages.end() - 1}));
   if (!last) return opened;
   opened.prompt = last->prompt;
@@ -146,7 +146,7 @@ LiveActor::behavior_type live(Self self, std::shared_ptr<Interactions> interacti
         teach(self, gatekeeper, metrics);
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
       },
-      [=](open_atom, const Conversation& conversation) { return open(self->state, *tokenizer, conversation); },
+      [=](open_atom, const Opening& opening) { return open(self->state, *tokenizer, opening); },
       [self](store_atom, const Interaction& interaction) { good(self->state.interactions->record(interaction)); },
       [=](feedback_atom, const Feedback& feedback) {
         LiveAnswer answer = answer_or_fault(self->state.interactions->feedback(feedback, unix_now()));

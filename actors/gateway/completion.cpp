@@ -93,8 +93,8 @@ void ask_for_turns(Self self, const SetupPtr& setup) {
 // First whose conversation it is and in which tokens it was held so far.
 void open(Self self, const SetupPtr& setup) {
   if (!setup->remember && setup->session_key.empty()) return ask_for_turns(self, setup);
-  Conversation conversation{setup->session_key, setup->client, self->state.completion->request().messages};
-  self->request(setup->live, std::chrono::seconds(30), open_atom_v, std::move(conversation))
+  Opening opening{setup->session_key, setup->client, self->state.completion->request().messages};
+  self->request(setup->live, std::chrono::seconds(30), open_atom_v, std::move(opening))
       .then(
           [self, setup](const Opened& opened) {
             if (!opened.known) {

@@ -116,7 +116,7 @@ using LiveActor = caf::typed_actor<
     // Begins.
     caf::reacts_to<start_atom>,
     // A conversation goes on: whose it is, and the tokens it was said in.
-    caf::replies_to<open_atom, Conversation>::with<Opened>,
+    caf::replies_to<open_atom, Opening>::with<Opened>,
     // A served answer.
     caf::reacts_to<store_atom, Interaction>,
     // A reward for one.

@@ -124,7 +124,7 @@ struct TrajectoryQuery {
 };
 
 // Who asks for an answer, and what was said before.
-struct Conversation {
+struct Opening {
   std::string session_key;        // empty outside sessions
   std::string client;
   std::vector<Message> messages;  // of a chat
@@ -174,7 +174,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::CheckpointReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::StoredCheckpointPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<std::string>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::TrajectoryQuery)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Conversation)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Opening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Opened)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Interaction)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Feedback)
