@@ -17,7 +17,7 @@ def need(name, *requirements, without_dependencies=()):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists() or done.read_text() != wanted:
             install = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile",
-                       "--upgrade", "--target", str(home)]
+                       "--root-user-action", "ignore", "--upgrade", "--target", str(home)]
             subprocess.run([*install, *requirements], check=True)
             if without_dependencies:
                 subprocess.run([*install, "--no-deps", *without_dependencies], check=True)
