@@ -83,6 +83,14 @@ TEST_CASE("what is forgotten loses its words and tokens, and keeps what became o
   world.take();
   world.gate.published(1);
   const auto queued = world.submit(live_environment, 1);
+  world.gate.forget({id});
+  CHECK(world.gate.ledger().read(id));  // a service that is killed now would train it again
+  CHECK(world.gate.ledger().read(id)->answer.empty());
+  CheckpointRow row;
+  row.name = "one";
+  row.policy_version = 1;
+  row.step = world.gate.step_number();
+  REQUIRE(world.gate.checkpointed(row));
   const auto rows = world.gate.forget({id, waiting, queued});
   REQUIRE(rows.size() == 3);
   CHECK(rows[0]["outcome"] == "trained");
