@@ -206,7 +206,7 @@ expected<std::optional<Lesson>> Interactions::next_lesson() {
   // Who has taught least comes first: one client that floods the service waits behind all others.
   const auto found = state_->read(
       "select number, client, body from lessons l where state = 'waiting' order by "
-      "(select count(*) from lessons t where t.client = l.client and t.state <> 'waiting' and t.created > l.created - 3600), "
+      "(select count(*) from lessons t where t.client = l.client and t.state not in ('waiting', 'capped') and t.created > l.created - 3600), "
       "number limit 1");
   if (!found) return tl::unexpected(found.error());
   if (!*found) return std::nullopt;
