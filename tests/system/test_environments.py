@@ -12,8 +12,8 @@ from service import ROOT, Service, wait_until
 GUESTS = ("--set", "reward.spec=environment", "--set", "environment.max_turns=4", "--set", "model.max_context=2048",
           "--set", "environment.max_tokens=2000", "--set", "batch=8", "--set", "value.warmup_steps=0")
 # What OpenEnv's server needs; its whole list has 300 MB of user interface.
-PACKAGES = need("environments", "gymnasium==1.2.0", "fastapi", "fastmcp", "uvicorn", "websockets",
-                without_dependencies=("openenv==0.10.0",))
+OPENENV = need("openenv", "fastapi", "fastmcp", "uvicorn", "websockets", without_dependencies=("openenv==0.10.0",))
+GYMNASIUM = need("gymnasium", "gymnasium==1.2.0")
 
 SERVER = '''
 import sys
@@ -52,7 +52,7 @@ uvicorn.run(create_fastapi_app(Echo, Say, Heard, max_concurrent_envs=32), host="
 
 class Environments(unittest.TestCase):
     def test_gymnasium(self):
-        command = f"env PYTHONPATH={PACKAGES} {sys.executable} deploy/bridges/gymnasium_bridge.py FrozenLake-v1 is_slippery=false"
+        command = f"env PYTHONPATH={GYMNASIUM} {sys.executable} deploy/bridges/gymnasium_bridge.py FrozenLake-v1 is_slippery=false"
         with Service("--set", "environment.name=process", "--set", f"environment.command={command}", *GUESTS) as service:
             service.wait_for_steps(2)
             rows = [row for row in service.trajectories() if row["outcome"] == "trained"]
@@ -64,7 +64,7 @@ class Environments(unittest.TestCase):
     def test_openenv(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+        environment = {**os.environ, "PYTHONPATH": str(OPENENV)}
         server = subprocess.Popen([sys.executable, "-c", SERVER, str(port)], env=environment, cwd=ROOT)
         try:
             def listening():
