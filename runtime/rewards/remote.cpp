@@ -72,7 +72,7 @@ expected<json> ask(const Endpoint& endpoint, const std::string& path, const json
   HttpCall call;
   call.address = endpoint.address;
   call.method = "POST";
-  call.target = path;
+  call.target = path.empty() ? "/" : path;
   call.token = endpoint.token;
   call.body = question.dump(-1, ' ', false, json::error_handler_t::replace);
   std::string failure;
