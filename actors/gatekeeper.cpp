@@ -142,6 +142,12 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         }
         return promise;
       },
+      [self](permit_atom, live_atom) {
+        auto promise = self->make_response_promise<TrajectoryId>();
+        self->state.waiting_sessions.push_front(promise);
+        self->state.serve();
+        return promise;
+      },
       [self, metrics](submit_atom, FinishedSession& session) {
         report_mailbox(self, *metrics);
         self->state.gate->submit(std::move(session.trajectory), session.outcome, session.reason);
@@ -222,6 +228,9 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         std::vector<std::string> names;
         for (const CheckpointRow& row : self->state.gate->ledger().checkpoints()) names.push_back(row.name);
         return names;
+      },
+      [self](forget_atom, const nlohmann::json& ids) {
+        return self->state.gate->forget(ids.get<std::vector<TrajectoryId>>());
       },
       [self, metrics](expire_atom) {
         report_mailbox(self, *metrics);

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include <caf/send.hpp>
+
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/log.hpp"
@@ -18,6 +20,15 @@ void keep_stepping(Self self) {
   self->send(self, step_atom_v);
 }
 
+// The asker of a stream gets what is new.
+void tell(Self self, TurnId id, GeneratorState::Asked& asked) {
+  TurnTokens tokens{asked.choice, self->state.decoder->sampled_since(id, asked.told)};
+  const auto asker = caf::actor_cast<caf::actor>(asked.asker);
+  if (tokens.sampled.tokens.empty() || !asker) return;
+  asked.told += tokens.sampled.tokens.size();
+  caf::anon_send(asker, tokens_atom_v, std::move(tokens));
+}
+
 void decode_step(Self self, Metrics& metrics, Activity& activity) {
   auto& state = self->state;
   const BusyTimer busy(activity.generator_busy_ns);
@@ -27,6 +38,9 @@ void decode_step(Self self, Metrics& metrics, Activity& activity) {
     const auto asked = state.turns.find(turn.id);
     asked->second.promise.deliver(TurnReply(std::move(turn)));
     state.turns.erase(asked);
+  }
+  for (auto& [id, asked] : state.turns) {
+    if (asked.stream) tell(self, id, asked);
   }
   const std::uint64_t prompt = state.decoder->prompt_tokens() - prompt_before;
   const std::uint64_t generated = state.decoder->generated_tokens() - generated_before;
@@ -76,7 +90,7 @@ GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> 
           return promise;
         }
         self->monitor(asker);
-        state.turns.emplace(id, GeneratorState::Asked{promise, asker});
+        state.turns.emplace(id, GeneratorState::Asked{promise, asker, request.stream, request.choice});
         keep_stepping(self);
         return promise;
       },

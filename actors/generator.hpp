@@ -13,6 +13,9 @@ struct GeneratorState {
   struct Asked {
     caf::typed_response_promise<TurnReply> promise;
     caf::actor_addr asker;
+    bool stream = false;
+    std::size_t choice = 0;
+    std::size_t told = 0;  // tokens the asker of a stream has been sent
   };
 
   std::unique_ptr<Decoder> decoder;

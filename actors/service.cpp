@@ -185,6 +185,8 @@ expected<Service> Service::start(ServiceOptions options) {
   if (!resumption) return unusable(resumption.error().message);
 
   if (!resumption->checkpoint) model->weights = renumbered(*model->weights, resumption->version);
+  expected<Interactions> interactions = Interactions::open(settings.state.directory, settings.live);
+  if (!interactions) return tl::unexpected(interactions.error());
 
   state->configured_spec = spec->document();
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -201,6 +203,7 @@ expected<Service> Service::start(ServiceOptions options) {
               resumption->version,
               state->options.steps,
               [raw = state.get()] { raw->verdict.end(""); },
+              std::make_shared<Interactions>(std::move(*interactions)),
               settings,
               &state->metrics,
               &state->activity,

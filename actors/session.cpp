@@ -1,5 +1,7 @@
 #include "actors/session.hpp"
 
+#include <numeric>
+
 #include "actors/exceptions.hpp"
 #include "runtime/log.hpp"
 
@@ -19,6 +21,15 @@ Sampling sampling_for(const Settings& settings, TrajectoryId id) {
   return sampling;
 }
 
+// What the environment gave on the way counts, too, as a part of its own.
+Score with_environment_reward(Score score, const Sequence& sequence) {
+  const double given = std::accumulate(sequence.rewards.begin(), sequence.rewards.end(), 0.0);
+  if (given == 0) return score;
+  score.parts.push_back({"environment", given, 1.0});
+  score.total += given;
+  return score;
+}
+
 // The end of every session: the gatekeeper learns what became of it, and with that its permit is free again.
 void submit(Self self, Ending ending, Outcome outcome, const std::string& reason, const Score& score = {}) {
   auto& state = self->state;
@@ -27,7 +38,7 @@ void submit(Self self, Ending ending, Outcome outcome, const std::string& reason
   finished.trajectory.id = state.id;
   finished.trajectory.created = state.created;
   finished.trajectory.seconds = state.seconds;
-  finished.trajectory.score = score;
+  finished.trajectory.score = with_environment_reward(score, finished.trajectory.sequence);
   if (outcome == Outcome::queued) {
     finished.trajectory.sequence.rewards.back() += static_cast<float>(score.total);
     if (!finished.trajectory.invalid.empty()) {

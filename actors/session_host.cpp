@@ -20,7 +20,9 @@ void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup)
   self->request(setup->gatekeeper, caf::infinite, permit_atom_v)
       .then(
           [self, setup](TrajectoryId id) {
-            const SessionActor started = self->spawn<caf::monitored>(session, setup, id);
+            const SessionActor started = environment_waits(setup->settings.environment.name)
+                                             ? self->spawn<caf::monitored + caf::detached>(session, setup, id)
+                                             : self->spawn<caf::monitored>(session, setup, id);
             self->state.live.emplace(started.address(), id);
             self->send(started, start_atom_v);
             ask_for_permit(self, setup);

@@ -12,6 +12,7 @@
 #include "actors/gatekeeper.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/generator.hpp"
+#include "actors/live.hpp"
 #include "actors/observer.hpp"
 #include "actors/policy_learner.hpp"
 #include "actors/scorer.hpp"
@@ -70,10 +71,12 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
           gatekeeper_actor, value_actor, policy_actor, scorer_actor, CheckpointStore(settings.state.directory),
           parts.model->name, parts.incarnation, parts.metrics}));
   auto host_actor = system.spawn(session_host, std::make_shared<const SessionSetup>(sessions));
-  auto gateway_actor = system.spawn(gateway, std::make_shared<const GatewaySetup>(GatewaySetup{
-                                                 gatekeeper_actor, generator_actor, scorer_actor, observer_actor,
-                                                 parts.model, settings, parts.metrics, parts.events,
-                                                 parts.request_drain}));
+  auto live_actor =
+      system.spawn(live, parts.interactions, parts.model->tokenizer, gatekeeper_actor, settings.batch, parts.metrics);
+  auto gateway_actor =
+      system.spawn(gateway, std::make_shared<const GatewaySetup>(GatewaySetup{
+                                gatekeeper_actor, generator_actor, scorer_actor, observer_actor, live_actor,
+                                parts.model, settings, parts.metrics, parts.events, parts.request_drain}));
 
   Wiring wiring;
   wiring.gateway = gateway_actor;
@@ -81,11 +84,13 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   wiring.gatekeeper = gatekeeper_actor;
   wiring.checkpointer = checkpointer_actor;
   wiring.value = value_actor;
-  wiring.host = host_actor;
   wiring.learns = parts.learn;
+  wiring.live = live_actor;
+  if (settings.environment.name != live_environment) wiring.host = host_actor;
   // From the source down, so that nothing new arrives where somebody has already left.
   const auto add = [&wiring](const auto& actor) { wiring.all.push_back(caf::actor_cast<caf::actor>(actor)); };
   add(gateway_actor);
+  add(live_actor);
   add(host_actor);
   add(checkpointer_actor);
   add(evaluator_actor);
@@ -104,7 +109,8 @@ void Wiring::start() {
   caf::anon_send(checkpointer, start_atom_v);
   if (!learns) return;
   caf::anon_send(value, start_atom_v);
-  caf::anon_send(host, start_atom_v);
+  caf::anon_send(live, start_atom_v);
+  if (host) caf::anon_send(host, start_atom_v);
 }
 
 void Wiring::stop() {

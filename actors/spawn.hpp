@@ -9,6 +9,7 @@
 #include "runtime/activity.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/pretrained_value.hpp"
+#include "runtime/live/interactions.hpp"
 #include "runtime/reward.hpp"
 #include "runtime/event_hub.hpp"
 #include "runtime/preference.hpp"
@@ -25,6 +26,7 @@ struct Parts {
   Version version = 0;      // the policy's as the service starts
   std::uint64_t steps = 0;  // no step begins after so many published versions; 0 = no limit
   std::function<void()> request_drain;
+  std::shared_ptr<Interactions> interactions;
   Settings settings;
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;
@@ -39,7 +41,8 @@ struct Wiring {
   GatekeeperActor gatekeeper;
   CheckpointerActor checkpointer;
   ValueLearnerActor value;
-  SessionHostActor host;
+  LiveActor live;
+  SessionHostActor host;  // none where only applications' traffic is trained
   bool learns = true;
   std::vector<caf::actor> all;  // in the order in which they are stopped
 

@@ -80,8 +80,16 @@ std::vector<Field> fields_of(Settings& s) {
       {"model.random.init_std", &s.model.random.init_std, above_to(0, 10), "",
        "standard deviation of its first weights"},
 
-      {"environment.name", &s.environment.name, any(), "", "writing, calculator, letters or turns"},
-      {"environment.data", &s.environment.data, any(), "", "file with the tasks; empty = the environment's own"},
+      {"environment.name", &s.environment.name, any(), "", "writing, calculator, letters, turns, guess, shell, process, openenv, or live: only applications' traffic is trained"},
+      {"environment.data", &s.environment.data, any(), "", "file or folder with the tasks; empty = the environment's own"},
+      {"environment.command", &s.environment.command, any(), "", "process: the program that is the environment"},
+      {"environment.url", &s.environment.url, any(), "", "openenv: the server's ws://HOST:PORT/ws"},
+      {"environment.action", &s.environment.action, any(), "",
+       "openenv: the action as JSON; $text stands for the turn's text, $number for the first number in it"},
+      {"environment.observation", &s.environment.observation, any(), "",
+       "openenv: the field of the observation that the policy reads; empty = all of it as JSON"},
+      {"environment.step_timeout_s", &s.environment.step_timeout_s, above_to(0, most_seconds), "seconds",
+       "an environment outside the service may take for a step; shell: a command"},
       {"environment.max_turns", &s.environment.max_turns, from_to(1, 10000), "turns",
        "a session with more is truncated"},
       {"environment.max_tokens", &s.environment.max_tokens, from_to(2, most_tokens), "tokens",
@@ -93,6 +101,13 @@ std::vector<Field> fields_of(Settings& s) {
       {"reward.directory", &s.reward.directory, any(), "", "folder of the reward specs"},
 
       {"sessions.limit", &s.sessions.limit, from_to(1, 65536), "sessions", "live training sessions"},
+
+      {"live.max_lag", &s.live.max_lag, from_to(0, 100000), "versions",
+       "tokens of live traffic may be so far behind the learner"},
+      {"live.expire_s", &s.live.expire_s, above_to(0, most_seconds), "seconds",
+       "after an answer until feedback comes too late; also until an idle /rl session ends"},
+      {"live.client_limit", &s.live.client_limit, from_to(0, most), "trajectories",
+       "that one client may teach in an hour; 0 = any number"},
 
       {"generation.max_tokens", &s.generation.max_tokens, from_to(1, most_tokens), "tokens", "new tokens a turn"},
       {"generation.temperature", &s.generation.temperature, above_to(0, 100), "", "of sampling"},

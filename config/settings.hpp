@@ -25,8 +25,13 @@ struct ModelSettings {
 };
 
 struct EnvironmentSettings {
-  std::string name = "writing";  // writing | calculator | letters | turns
-  std::string data;              // file with the tasks; empty = the environment's own
+  std::string name = "writing";  // one of runtime/environments/environment.cpp's
+  std::string data;              // file or folder with the tasks; empty = the environment's own
+  std::string command;           // of `process`: the program, run by /bin/sh
+  std::string url;               // of `openenv`: ws://HOST:PORT/ws
+  std::string action = R"({"message": "$text"})";  // of `openenv`: what a turn becomes
+  std::string observation;       // of `openenv`: the field that the policy reads; empty = all of it as JSON
+  double step_timeout_s = 30;    // seconds an environment outside the service may take for a step
   int max_turns = 1;             // a session with more is truncated
   int max_tokens = 2048;         // tokens of a whole trajectory, prompt included
   double deadline_s = 120;       // seconds a session may last from its permit to its last turn
@@ -39,6 +44,13 @@ struct RewardSettings {
 
 struct SessionSettings {
   int limit = 16;  // live training sessions
+};
+
+// Traffic from applications that is trained on once its feedback comes.
+struct LiveSettings {
+  int max_lag = 64;         // versions its tokens may be behind the learner: feedback comes late
+  double expire_s = 3600;   // seconds after an answer until its feedback comes too late; also an idle session's end
+  int client_limit = 0;     // trajectories an hour that one client may teach; 0 = any number
 };
 
 struct GenerationSettings {
@@ -134,6 +146,7 @@ struct Settings {
   EnvironmentSettings environment;
   RewardSettings reward;
   SessionSettings sessions;
+  LiveSettings live;
   GenerationSettings generation;
   PolicySettings policy;
   ValueSettings value;

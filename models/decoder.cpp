@@ -239,6 +239,16 @@ expected<void> Decoder::swap(SnapshotPtr weights) {
   return {};
 }
 
+SampledTokens Decoder::sampled_since(TurnId id, std::size_t from) const {
+  const auto turn = state_->find(id);
+  if (turn == state_->turns.end() || from >= turn->result.tokens.size()) return {};
+  const auto first = static_cast<std::ptrdiff_t>(from);
+  const FinishedTurn& so_far = turn->result;
+  return {{so_far.tokens.begin() + first, so_far.tokens.end()},
+          {so_far.logp.begin() + first, so_far.logp.end()},
+          {so_far.versions.begin() + first, so_far.versions.end()}};
+}
+
 std::size_t Decoder::live() const { return state_->turns.size(); }
 Version Decoder::version() const { return state_->transformer.snapshot().version; }
 std::uint64_t Decoder::prompt_tokens() const { return state_->prompt_fed; }

@@ -34,6 +34,13 @@ struct FinishedTurn {
   Version last_weights = 0;       // weights in use when the turn ended
 };
 
+// A part of a turn that is still going on.
+struct SampledTokens {
+  Tokens tokens;
+  std::vector<float> logp;
+  std::vector<Version> versions;
+};
+
 struct DecoderSettings {
   int max_context = 2048;  // tokens of prompt and answer
   bool recompute_on_swap = false;
@@ -52,6 +59,9 @@ class Decoder {
   std::vector<FinishedTurn> step();
   // Takes new weights, all or nothing. Errors: a name, a shape or a value (NaN) that does not fit; the old ones stay.
   expected<void> swap(SnapshotPtr weights);
+
+  // What a live turn has sampled after its first `from` tokens; nothing for an unknown id.
+  SampledTokens sampled_since(TurnId id, std::size_t from) const;
 
   std::size_t live() const;
   Version version() const;

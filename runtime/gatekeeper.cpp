@@ -152,7 +152,12 @@ void Gatekeeper::close_group(ClosedGroup group) {
   if (!group.dropped.empty()) settle(group.members, Outcome::group_dropped, group.dropped);
   if (group.members.empty() || !group.dropped.empty()) return gate_.release();
   gate_.accept();
-  queue_.push_back(std::move(group.members));
+  // Live traffic goes first into a batch: its feedback came late enough.
+  const auto is_live = [](const std::vector<TrajectoryPtr>& members) {
+    return members.front()->environment == live_environment;
+  };
+  const auto place = is_live(group.members) ? std::find_if_not(queue_.begin(), queue_.end(), is_live) : queue_.end();
+  queue_.insert(place, std::move(group.members));
 }
 
 // The queue's first group comes into the open step with those of its members that are fresh enough.
@@ -160,8 +165,9 @@ void Gatekeeper::judge_next_group(double now) {
   std::vector<TrajectoryPtr> stale;
   const std::size_t before = step_.size();
   for (TrajectoryPtr& member : queue_.front()) {
-    const bool fresh = lag_of(learner_, member->oldest_version(), member->newest_version()).total <=
-                       static_cast<Version>(settings_.max_lag);
+    const int bound = member->environment == live_environment ? settings_.live.max_lag : settings_.max_lag;
+    const bool fresh =
+        lag_of(learner_, member->oldest_version(), member->newest_version()).total <= static_cast<Version>(bound);
     judge(*member, fresh);
     if (fresh) {
       step_.push_back(member);
@@ -198,7 +204,9 @@ double Gatekeeper::step_deadline() const {
 }
 
 void Gatekeeper::published(Version version) {
-  for (const TrajectoryPtr& trajectory : step_) metrics_.reward_lag(trajectory->score.spec_version);
+  for (const TrajectoryPtr& trajectory : step_) {
+    if (trajectory->score.spec_version != 0) metrics_.reward_lag(trajectory->score.spec_version);  // 0: feedback
+  }
   learner_ = version;
   --steps_left_;
   settle_step(Outcome::trained, "");
@@ -227,6 +235,16 @@ void Gatekeeper::shift(const RewardSpec& spec, std::uint64_t version, InFlight i
   } else {
     log_error("gatekeeper", written.error().message);  // they keep the score they have
   }
+}
+
+nlohmann::json Gatekeeper::forget(const std::vector<TrajectoryId>& ids) {
+  nlohmann::json rows = nlohmann::json::array();
+  if (auto redacted = ledger_.redact(ids); !redacted) log_error("gatekeeper", redacted.error().message);
+  for (const TrajectoryId id : ids) {
+    const auto row = ledger_.find(id);
+    if (row) rows.push_back({{"id", id}, {"outcome", row->at("outcome")}, {"version", row->at("version")}});
+  }
+  return rows;
 }
 
 // `step`: the batch that learned from them; 0 = they leave before they are trained.

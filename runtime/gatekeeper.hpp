@@ -57,6 +57,9 @@ class Gatekeeper {
   // The reward spec was replaced at this time (Unix seconds): what waits in the queue is kept, scored again or dropped.
   void shift(const RewardSpec& spec, std::uint64_t version, InFlight in_flight, double at);
 
+  // Deletes words and tokens of these (Ledger::redact): [{"id", "outcome", "version"}] says what became of each.
+  nlohmann::json forget(const std::vector<TrajectoryId>& ids);
+
   void set_mode(GateMode mode) { mode_ = mode; }
   GateMode mode() const { return mode_; }
   void limit_steps(std::uint64_t published) { steps_left_ = published; }  // no step begins after so many more versions

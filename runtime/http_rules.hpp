@@ -37,6 +37,8 @@ std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& re
 
 bool is_probe(std::string_view path);  // open to everybody, and served when all other connections are taken
 
+bool is_probe(std::string_view path);  // open to everybody, and served when all other connections are taken
+
 // "/a/b?x=1&y=%20" as path and decoded query. Errors: not a path, a broken percent code.
 expected<void> split_target(std::string_view target, HttpRequest& request);
 

@@ -11,6 +11,7 @@ void HttpStream::write(const std::string& piece) {
     if (waiting_.text.size() + piece.size() > max_unread) {
       waiting_.overflow = true;
       waiting_.text = {};
+      idle_ = true;  // the server has to hear of it although it is still sending
     } else {
       waiting_.text += piece;
     }

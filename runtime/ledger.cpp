@@ -223,6 +223,24 @@ expected<void> Ledger::rescore(const std::vector<std::shared_ptr<const Trajector
   return transaction->commit();
 }
 
+expected<void> Ledger::redact(const std::vector<TrajectoryId>& ids) {
+  auto transaction = Transaction::begin(state_->database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  auto words = state_->database.prepare(
+      "update trajectories set task = '', answer = '', expected = '' where id = ?1 and outcome <> 'queued'");
+  auto tokens = state_->database.prepare(
+      "delete from payloads where id = ?1 and id in (select id from trajectories where outcome <> 'queued' and "
+      "(step is null or step <= (select coalesce(min(step), 0) from checkpoints)))");
+  if (!words || !tokens) return tl::unexpected(state_->database.error());
+  for (const TrajectoryId id : ids) {
+    words->bind(id);
+    tokens->bind(id);
+    const auto written = words->execute().and_then([&] { return tokens->execute(); });
+    if (!written) return written;
+  }
+  return transaction->commit();
+}
+
 LedgerCounts Ledger::counts() const {
   // accepted counts all rows by itself; it is not the sum of the others.
   auto rows =

@@ -77,6 +77,10 @@ class Ledger {
   std::vector<TrajectoryId> scored() const;  // all that have a reward, oldest first, whatever became of them
   std::vector<TrajectoryId> queued() const;  // in the order of acceptance
 
+  // Deletes the words and the tokens of these; what became of them stays. Not yet those of one that is queued, and not
+  // the tokens of one that a rollback could still queue again.
+  expected<void> redact(const std::vector<TrajectoryId>& ids);
+
   LedgerCounts counts() const;
   // Newest first, without token payloads: id, state, outcome, reason, environment, task, answer, reward, reward_parts,
   // reward_spec, reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest/newest, version,

@@ -45,7 +45,8 @@ inline std::vector<LabelValues> outcomes() {
 }
 
 inline const LabelValues learners{"policy", "value"};
-inline const LabelValues environments{"writing", "calculator", "letters", "turns", "other"};
+inline const LabelValues environments{"writing", "calculator", "letters", "turns", "guess",
+                                      "shell",   "process",    "openenv", "live",  "other"};
 // Actors with one mailbox for the whole service; sessions come and go.
 inline const LabelValues mailboxes{"generator",      "scorer",        "gatekeeper", "gateway",
                                    "policy_learner", "value_learner", "other"};
@@ -168,6 +169,11 @@ struct MetricFamilies {
       histogram("weight_publish_duration_seconds", "Time to bring new weights to the generator.", second_buckets);
   Histogram& publish_pause =
       histogram("weight_publish_pause_seconds", "Time the generator stood still for new weights.", second_buckets);
+
+  // Live traffic.
+  Series<Counter> feedback = counters("feedback_total", "Rewards that clients sent, by the answer they got.", {"code"},
+                                      singles({"200", "404", "409", "410", "503", "other"}));
+  Gauge& live_lessons = gauge("live_lessons", "Rewarded live traffic that waits for a permit.");
 
   // The service itself.
   Series<Counter> environment_errors =

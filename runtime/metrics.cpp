@@ -190,6 +190,8 @@ void Metrics::mailbox(const char* actor, std::size_t waiting) {
   state_->mailbox_depth.at({actor}).Set(static_cast<double>(waiting));
 }
 
+void Metrics::feedback(int code) { state_->feedback.at({std::to_string(code)}).Increment(); }
+void Metrics::live_lessons(std::size_t count) { state_->live_lessons.Set(static_cast<double>(count)); }
 void Metrics::actor_restart(const char* actor) { state_->actor_restarts.at({actor}).Increment(); }
 
 void Metrics::checkpoint(bool ok, double seconds) {

@@ -71,6 +71,8 @@ class Metrics {
   void evaluated(const Evaluation& evaluation);
   void publish(bool ok, double seconds, double pause_seconds);
   void environment_error(const std::string& environment, const char* kind);
+  void feedback(int code);               // the answer a reward got
+  void live_lessons(std::size_t count);  // that wait for a permit
   void actor_restart(const char* actor);
   void mailbox(const char* actor, std::size_t waiting);
   void checkpoint(bool ok, double seconds);

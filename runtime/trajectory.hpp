@@ -12,6 +12,8 @@ namespace millrace {
 
 using TrajectoryId = std::uint64_t;
 
+inline constexpr const char* live_environment = "live";  // the environment of trajectories made of live traffic
+
 enum class Ending {
   terminated,  // the environment's task came to its end
   truncated,   // a limit (turns, tokens, context) ended it

@@ -45,6 +45,13 @@ constexpr Entry routes[] = {
     {"GET", "/metrics", get_metrics},
     {"GET", "/v1/models", get_models},
     {"POST", "/v1/chat/completions", post_chat},
+    {"POST", "/chat/completions", post_chat},  // as AReaL's clients call it
+    {"POST", "/v1/completions", post_text},
+    {"POST", "/v1/feedback", post_feedback},
+    {"POST", "/rl/start_session", post_start_session},
+    {"POST", "/rl/set_reward", post_set_reward},
+    {"POST", "/rl/end_session", post_end_session},
+    {"DELETE", "/admin/v1/clients", delete_client},
     {"GET", "/admin/v1/status", get_status},
     {"GET", "/admin/v1/trajectories", get_trajectories},
     {"GET", "/admin/v1/trajectories/*", get_trajectory},

@@ -19,6 +19,7 @@ struct GatewaySetup {
   GeneratorActor generator;
   ScorerActor scorer;
   ObserverActor observer;
+  LiveActor live;
   std::shared_ptr<const Model> model;
   Settings settings;
   Metrics* metrics = nullptr;
@@ -55,7 +56,16 @@ void post_checkpoint(GatewaySelf self, const GatewaySetup& setup, const HttpExch
 void post_rollback(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 void get_models(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // completions.cpp
 void post_chat(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_text(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
 
+void post_feedback(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);  // live.cpp
+void post_start_session(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_set_reward(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void post_end_session(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+void delete_client(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange);
+
+// "Authorization: Bearer sk-sess-..." or "x-api-key: sk-sess-..."; empty where there is none.
+std::string session_key_of(const HttpRequest& request);
 HttpResponse json_response(const nlohmann::json& body, int status = 200);
 
 constexpr auto patience = std::chrono::seconds(30);  // of a route with the actors it asks

@@ -13,6 +13,8 @@ namespace millrace {
 using GatekeeperActor = caf::typed_actor<
     // Asks for a permit; answered with a trajectory id as soon as the gate has room.
     caf::replies_to<permit_atom>::with<TrajectoryId>,
+    // The same for rewarded live traffic: before all who wait.
+    caf::replies_to<permit_atom, live_atom>::with<TrajectoryId>,
     // Brings a finished session's trajectory and gives its permit back.
     caf::reacts_to<submit_atom, FinishedSession>,
     // The learner's credit: up to so many trajectories of the open step; answered as soon as there are any.
@@ -44,6 +46,8 @@ using GatekeeperActor = caf::typed_actor<
     caf::reacts_to<held_atom>,
     // It has done, or could not. Answered with the names of the checkpoints that stay.
     caf::replies_to<done_atom, CheckpointDone>::with<std::vector<std::string>>,
+    // Deletes the words and tokens of these trajectories (ids) that need them no more; answered with what they are.
+    caf::replies_to<forget_atom, nlohmann::json>::with<nlohmann::json>,
     // A timer of its own: min_batch may suffice now.
     caf::reacts_to<expire_atom>>;
 
@@ -71,7 +75,8 @@ using EvaluatorActor = caf::typed_actor<
 
 // Samples all live turns together, one token a step.
 using GeneratorActor = caf::typed_actor<
-    // Samples a turn; answered when it has ended. If the asker dies first, the turn is dropped.
+    // Samples a turn; answered when it has ended. If the asker dies first, the turn is dropped. On request the asker
+    // gets its tokens as they come, as (tokens, TurnTokens).
     caf::replies_to<generate_atom, TurnRequest>::with<TurnReply>,
     // New weights, taken between two decode steps.
     caf::reacts_to<weights_atom, SnapshotPtr>,
@@ -123,6 +128,32 @@ using ObserverActor = caf::typed_actor<
     caf::reacts_to<step_atom, ValueReport>,
     // The last complete report.
     caf::replies_to<status_atom>::with<StepReport>>;
+
+// Remembers served answers until their feedback comes, and makes trajectories of them.
+using LiveActor = caf::typed_actor<
+    // Begins.
+    caf::reacts_to<start_atom>,
+    // A conversation goes on: whose it is, and the tokens it was said in.
+    caf::replies_to<open_atom, Opening>::with<Opened>,
+    // A served answer.
+    caf::reacts_to<store_atom, Interaction>,
+    // A reward for one.
+    caf::replies_to<feedback_atom, Feedback>::with<LiveAnswer>,
+    // Sessions of clients: start, reward, end.
+    caf::replies_to<session_atom, SessionCall>::with<LiveAnswer>,
+    // What is kept of a client; it is deleted.
+    caf::replies_to<forget_atom, std::string>::with<LiveAnswer>,
+    // A timer of its own: some of it may have become too old.
+    caf::reacts_to<expire_atom>>;
+
+// One request to the OpenAI API: asks the generator for its choices and answers or streams them.
+using CompletionActor = caf::typed_actor<
+    // Begins.
+    caf::reacts_to<start_atom>,
+    // Tokens of a choice, as they are sampled.
+    caf::reacts_to<tokens_atom, TurnTokens>,
+    // Its caller has hung up: nobody needs the rest.
+    caf::reacts_to<gone_atom>>;
 
 // Turns HTTP requests into messages and their answers into JSON.
 using GatewayActor = caf::typed_actor<caf::reacts_to<http_atom, HttpExchange>>;

@@ -15,6 +15,7 @@
 #include "runtime/evaluation.hpp"
 #include "runtime/gatekeeper.hpp"
 #include "runtime/http_server.hpp"
+#include "runtime/live/interactions.hpp"
 #include "runtime/metrics.hpp"
 #include "runtime/preference.hpp"
 #include "runtime/trajectory.hpp"
@@ -25,6 +26,12 @@ namespace millrace {
 struct TurnRequest {
   Tokens prompt;
   Sampling sampling;
+  bool stream = false;     // the asker gets the tokens as they are sampled, too, as TurnTokens
+  std::size_t choice = 0;  // which of the asker's turns it is
+};
+struct TurnTokens {
+  std::size_t choice = 0;
+  SampledTokens sampled;
 };
 using TurnReply = expected<FinishedTurn>;
 
@@ -135,6 +142,26 @@ struct TrajectoryQuery {
   TrajectoryId id = 0;  // one trajectory, when not 0
 };
 
+// Who asks for an answer, and what was said before.
+struct Opening {
+  std::string session_key;        // empty outside sessions
+  std::string client;
+  std::vector<Message> messages;  // of a chat
+};
+struct Opened {
+  bool known = false;   // false: the session key is none
+  std::string session;  // empty outside sessions
+  Tokens prompt;        // of a conversation that goes on, else empty: its messages are encoded anew
+};
+
+// A call of /rl/*.
+struct SessionCall {
+  enum class Kind { start, reward, end } kind = Kind::start;
+  std::string key;
+  std::string task;
+  Feedback feedback;
+};
+
 // One HTTP request on its way through the gateway.
 struct HttpExchange {
   HttpRequest request;
@@ -145,6 +172,7 @@ struct HttpExchange {
 
 // Which of these may be sent. Within the process CAF passes them by pointer and copies only what is shared and written.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::TurnRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::TurnTokens)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::TurnReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ScoreRequest)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::ScoreReply)
@@ -167,6 +195,12 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::CheckpointReply)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::StoredCheckpointPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<std::string>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::TrajectoryQuery)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Opening)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Opened)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Interaction)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::Feedback)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::LiveAnswer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SessionCall)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::HttpExchange)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(millrace::SnapshotPtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(nlohmann::json)
@@ -200,3 +234,11 @@ CAF_ADD_ATOM(millrace, millrace, restore_atom, "restore")
 CAF_ADD_ATOM(millrace, millrace, checkpoint_atom, "checkpoint")
 CAF_ADD_ATOM(millrace, millrace, rollback_atom, "rollback")
 CAF_ADD_ATOM(millrace, millrace, guard_atom, "guard")
+CAF_ADD_ATOM(millrace, millrace, tokens_atom, "tokens")
+CAF_ADD_ATOM(millrace, millrace, gone_atom, "gone")
+CAF_ADD_ATOM(millrace, millrace, live_atom, "live")
+CAF_ADD_ATOM(millrace, millrace, open_atom, "open")
+CAF_ADD_ATOM(millrace, millrace, store_atom, "store")
+CAF_ADD_ATOM(millrace, millrace, feedback_atom, "feedback")
+CAF_ADD_ATOM(millrace, millrace, session_atom, "session")
+CAF_ADD_ATOM(millrace, millrace, forget_atom, "forget")

@@ -23,14 +23,27 @@ HttpCall completion_call(const nlohmann::json& messages) {
   return call;
 }
 
+int send_reward(const ClientCommand& command, const std::string& receipt, double reward) {
+  if (receipt.empty()) return complain(failed, "there is no answer to reward yet");
+  HttpCall call;
+  call.method = "POST";
+  call.target = "/v1/feedback";
+  call.body = nlohmann::json{{"interaction_id", receipt}, {"reward", reward}}.dump();
+  const auto answer = call_service(command, std::move(call));
+  if (!answer) return complain(failed, answer.error().message);
+  std::cerr << "thank you: it will be learned from" << std::endl;
+  return done;
+}
+
 }  // namespace
 
 int chat(const ClientCommand& command) {
   const bool interactive = isatty(STDIN_FILENO);
-  if (interactive) std::cerr << "Talk to the policy. /new starts over, /quit ends." << std::endl;
+  if (interactive) std::cerr << "Talk to the policy. /up and /down reward its last answer, /new starts over, /quit ends." << std::endl;
 
   int code = done;
   auto messages = nlohmann::json::array();
+  std::string receipt;  // of the last answer
   std::string line;
   while (true) {
     if (interactive) std::cerr << "> " << std::flush;
@@ -38,6 +51,10 @@ int chat(const ClientCommand& command) {
     if (line.empty()) continue;
     if (line == "/new") {
       messages.clear();
+      continue;
+    }
+    if (line == "/up" || line == "/down") {
+      code = send_reward(command, receipt, line == "/up" ? 1.0 : -1.0);
       continue;
     }
     messages.push_back({{"role", "user"}, {"content", line}});
@@ -54,6 +71,8 @@ int chat(const ClientCommand& command) {
     }
     const auto text = answer->body[content].get<std::string>();
     messages.push_back({{"role", "assistant"}, {"content", text}});
+    const auto id = answer->headers.find("x-millrace-interaction-id");
+    receipt = id == answer->headers.end() ? "" : id->second;
     std::cout << (command.json ? answer->body.dump() : text) << std::endl;
   }
 }

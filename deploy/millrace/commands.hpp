@@ -50,6 +50,7 @@ int status(const ClientCommand& command);
 int chat(const ClientCommand& command);
 // pause, resume, drain, checkpoint, rollback; `body` is JSON
 int operation(const ClientCommand& command, const std::string& name, const std::string& body);
+int forget(const ClientCommand& command, const std::string& client);
 
 struct ShiftCommand : ClientCommand {
   std::string spec;  // a spec's name, or a file that holds one

@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
   shift_app->add_option("--after", change.after_s, "Seconds until it begins");
   shift_app->callback([&] { code = shift(change); });
 
-  add_client(app, "chat", "Talk to the policy; one line a message, /new and /quit", client)->callback([&] {
+  add_client(app, "chat", "Talk to the policy; one line a message, /up, /down, /new and /quit", client)->callback([&] {
     code = chat(client);
   });
 
@@ -104,6 +104,10 @@ int main(int argc, char** argv) {
   rollback_app->add_option("VERSION", version, "Its policy version")->required();
   rollback_app->callback(
       [&] { code = operation(client, "rollback", "{\"version\": " + std::to_string(version) + "}"); });
+  std::string forgotten;
+  auto* forget_app = add_client(app, "forget", "Delete what is kept of a client, and show what it has taught", client);
+  forget_app->add_option("CLIENT", forgotten, "As it names itself (user, or x-millrace-client)")->required();
+  forget_app->callback([&] { code = forget(client, forgotten); });
 
   TrajectoriesCommand list;
   auto* list_app = add_client(app, "trajectories", "What happened to which trajectory, newest first", list);

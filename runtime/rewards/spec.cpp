@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <filesystem>
+#include <future>
+#include <limits>
 #include <set>
 
 #include "config/nearest.hpp"
@@ -12,7 +14,9 @@ namespace millrace {
 struct RewardSpec::Part {
   std::string name;
   double weight;
-  PartFunction value;
+  PartFunction value;   // of a part that is computed here
+  RemoteFunction ask;   // of one that asks somebody else
+  bool optional = false;  // when nobody answers the score goes without it
 };
 
 namespace {
@@ -23,13 +27,22 @@ struct Kind {
   std::string name;
   std::vector<std::string> keys;  // beside name, kind and weight
   expected<PartFunction> (*make)(const json& part);
+  expected<RemoteFunction> (*make_remote)(const json& part) = nullptr;  // instead of make
 };
 
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> table = {{"style_words", {"words"}, make_style_words},
                                           {"repetition", {"above"}, make_repetition},
                                           {"exact_answer", {}, make_exact_answer},
-                                          {"letter_share", {"letters"}, make_letter_share}};
+                                          {"letter_share", {"letters"}, make_letter_share},
+                                          {"http",
+                                           {"url", "shape", "timeout_s", "retries", "token_file", "optional"},
+                                           nullptr,
+                                           make_http},
+                                          {"judge",
+                                           {"url", "model", "rubric", "timeout_s", "retries", "token_file", "optional"},
+                                           nullptr,
+                                           make_judge}};
   return table;
 }
 
@@ -107,9 +120,20 @@ expected<RewardSpec> RewardSpec::parse(const json& document) {
     if (!names.insert(part["name"]).second) return fail(where + "\"name\" " + shown(part["name"]) + " stands twice");
     const auto weight = weight_of(part);
     if (!weight) return fail(where + weight.error().message);
-    auto value = (*kind)->make(part);
-    if (!value) return fail(where + value.error().message);
-    spec.parts_.push_back(std::make_shared<const Part>(Part{part["name"], *weight, std::move(*value)}));
+    Part made{part["name"], *weight, nullptr, nullptr, false};
+    if ((*kind)->make_remote) {
+      auto ask = (*kind)->make_remote(part);
+      if (!ask) return fail(where + ask.error().message);
+      made.ask = std::move(*ask);
+      const json optional = part.value("optional", json(false));
+      if (!optional.is_boolean()) return fail(where + "\"optional\": expected true or false");
+      made.optional = optional;
+    } else {
+      auto value = (*kind)->make(part);
+      if (!value) return fail(where + value.error().message);
+      made.value = std::move(*value);
+    }
+    spec.parts_.push_back(std::make_shared<const Part>(std::move(made)));
   }
   return spec;
 }
@@ -118,10 +142,40 @@ Score RewardSpec::score(const std::string& answer, const std::string& expected_a
   Score score;
   score.spec = name_;
   for (const auto& part : parts_) {
-    const double value = part->value(answer, expected_answer);
+    const double value =
+        part->value ? part->value(answer, expected_answer) : std::numeric_limits<double>::quiet_NaN();
     score.parts.push_back({part->name, value, part->weight});
     score.total += part->weight * value;
   }
+  return score;
+}
+
+bool RewardSpec::remote() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->ask != nullptr; });
+}
+
+expected<Score> RewardSpec::ask(const ScoredAnswer& scored) const {
+  std::vector<std::future<expected<double>>> asked;  // all at once: the score takes as long as its slowest part
+  for (const auto& part : parts_) {
+    asked.push_back(std::async(part->ask ? std::launch::async : std::launch::deferred, [&part, &scored] {
+      return part->ask ? part->ask(scored) : expected<double>(part->value(scored.answer, scored.expected_answer));
+    }));
+  }
+  Score score;
+  score.spec = name_;
+  std::string failure;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = *parts_[i];
+    const expected<double> value = asked[i].get();
+    if (!value) {
+      if (!part.optional) failure = "part " + part.name + ": " + value.error().message;
+      continue;
+    }
+    score.parts.push_back({part.name, *value, part.weight});
+    score.total += part.weight * *value;
+  }
+  if (!failure.empty()) return fail(failure);
+  if (score.parts.empty()) return fail("no part of " + name_ + " was answered");
   return score;
 }
 

@@ -164,3 +164,16 @@ TEST_CASE("a session that gets no answer ends at its deadline") {
   CHECK(world.newest()["outcome"] == "expired");
   CHECK(status.running == 4);  // the next four
 }
+
+TEST_CASE("a thousand sessions that throw, fail and hang leave every permit where it was (B23)") {
+  World world(Kind::throws);
+  world.self->send(world.host, start_atom_v);
+  for (int i = 0; i < 20000 && world.scheduler.has_job(); ++i) world.scheduler.run_once();
+  auto request = world.self->request(world.gate, caf::infinite, status_atom_v);
+  GateStatus status;
+  for (int i = 0; i < 100; ++i) world.scheduler.run_once();
+  request.receive([&](const GateStatus& answer) { status = answer; }, [](const caf::error&) {});
+  CHECK(status.counts.rejected > 1000);
+  CHECK(status.counts.queued == 0);
+  CHECK(status.running + status.capacity == 4);  // running sessions and free places: not one has leaked
+}

@@ -1,0 +1,188 @@
+#include "actors/live.hpp"
+
+#include <chrono>
+#include <cmath>
+
+#include "actors/exceptions.hpp"
+#include "runtime/log.hpp"
+#include "runtime/unix_time.hpp"
+
+namespace millrace {
+
+namespace {
+
+using Self = LiveActor::stateful_pointer<LiveState>;
+
+// The disk said no: the caller may try again, nothing has changed.
+LiveAnswer answer_or_fault(expected<LiveAnswer> answer) {
+  if (answer) return std::move(*answer);
+  log_error("live", answer.error().message);
+  return {503, {}, "the state directory cannot be written: try again", ""};
+}
+
+template <class T>
+bool good(const expected<T>& result) {
+  if (!result) log_error("live", result.error().message);
+  return result.has_value();
+}
+
+void teach(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics);
+
+// A lesson with its permit goes to the ledger. Only when the ledger has it is it forgotten here.
+void submit(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics, TrajectoryId id) {
+  Interactions& interactions = *self->state.interactions;
+  FinishedSession finished;
+  const auto lesson = interactions.next_lesson();
+  if (!good(lesson) || !*lesson || !good(interactions.assign((*lesson)->number, id))) {
+    finished.trajectory.id = id;  // the permit goes back
+    finished.trajectory.environment = live_environment;
+    finished.outcome = Outcome::aborted;
+    finished.reason = "the lesson was withdrawn";
+    return self->send(gatekeeper, submit_atom_v, std::move(finished));
+  }
+  finished.trajectory = make_trajectory((*lesson)->run, unix_now());
+  finished.trajectory.id = id;
+  finished.reason = finished.trajectory.invalid;
+  finished.outcome = finished.reason.empty() ? Outcome::queued : Outcome::invalid;
+  self->send(gatekeeper, submit_atom_v, std::move(finished));
+  TrajectoryQuery query;
+  query.id = id;
+  self->request(gatekeeper, std::chrono::seconds(60), list_atom_v, query)
+      .then(
+          [=, number = (*lesson)->number](const nlohmann::json& row) {
+            good(row.is_null() ? self->state.interactions->unassign(number) : self->state.interactions->confirm(number));
+            teach(self, gatekeeper, metrics);
+          },
+          [](const caf::error& error) { log_error("live", "no word from the gatekeeper: " + caf::to_string(error)); });
+}
+
+// Asks for a permit while lessons wait, one at a time.
+void teach(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics) {
+  const auto waiting = self->state.interactions->waiting_lessons();
+  if (!good(waiting)) return;
+  metrics->live_lessons(static_cast<std::size_t>(*waiting));
+  if (self->state.asking || *waiting == 0) return;
+  self->state.asking = true;
+  self->request(gatekeeper, caf::infinite, permit_atom_v, live_atom_v)
+      .then(
+          [=](TrajectoryId id) {
+            self->state.asking = false;
+            submit(self, gatekeeper, metrics, id);
+          },
+          [self](const caf::error&) { self->state.asking = false; });
+}
+
+// What a former process had under way: the ledger knows which of it came through.
+void recover(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics) {
+  const auto assigned = self->state.interactions->assigned();
+  if (!good(assigned)) return;
+  for (const Interactions::Assigned& entry : *assigned) {
+    TrajectoryQuery query;
+    query.id = entry.trajectory;
+    self->request(gatekeeper, std::chrono::seconds(60), list_atom_v, query)
+        .then(
+            [=](const nlohmann::json& row) {
+              const bool there = !row.is_null() && row.value("environment", "") == live_environment &&
+                                 std::abs(row.value("created", 0.0) - entry.created) < 1e-6;
+              Interactions& interactions = *self->state.interactions;
+              good(there ? interactions.confirm(entry.lesson) : interactions.unassign(entry.lesson));
+              teach(self, gatekeeper, metrics);
+            },
+            [](const caf::error& error) { log_error("live", "no word from the gatekeeper: " + caf::to_string(error)); });
+  }
+}
+
+// The exact tokens of a conversation that goes on: what the policy sampled is never made again from its text.
+Opened open(LiveState& state, const Tokenizer& tokenizer, const Opening& opening) {
+  Opened opened;
+  if (!opening.session_key.empty()) {
+    const auto session = state.interactions->session_of(opening.session_key, unix_now());
+    if (!good(session) || !*session) return opened;
+    opened.session = **session;
+  }
+  opened.known = true;
+  const auto& messages = opening.messages;
+  if (messages.size() < 2 || messages[messages.size() - 2].role != "assistant") return opened;
+  const std::string& owner = opened.session.empty() ? opening.client : opened.session;
+  const auto last = state.interactions->find_dialogue(dialogue_key(owner, {messages.begin(), messages.end() - 1}));
+  if (!last) return opened;
+  opened.prompt = last->prompt;
+  for (const TokenId token : last->sampled.tokens) opened.prompt.push_back(token);
+  for (const TokenId token : encode_observation(tokenizer, messages.back(), last->ended)) opened.prompt.push_back(token);
+  return opened;
+}
+
+// /rl/start_session, set_reward, end_session.
+LiveAnswer session_call(LiveState& state, const SessionCall& call, int batch) {
+  Interactions& interactions = *state.interactions;
+  const double now = unix_now();
+  if (call.kind == SessionCall::Kind::start) {
+    const auto waiting = interactions.waiting_lessons();
+    if (good(waiting) && *waiting >= batch) {
+      return {429, {}, "a whole batch of rewarded sessions already waits for the learner: try again later", ""};
+    }
+    return answer_or_fault(interactions.start_session(call.task, call.key, now));
+  }
+  const auto session = interactions.session_of(call.key, now);
+  if (!good(session)) return {503, {}, "the state directory cannot be written: try again", ""};
+  if (!*session) return {401, {}, "the key is not that of an open session", "Authorization"};
+  return answer_or_fault(call.kind == SessionCall::Kind::reward
+                             ? interactions.set_reward(**session, call.feedback, now)
+                             : interactions.end_session(**session, now));
+}
+
+}  // namespace
+
+const char* LiveState::name = "live";
+
+LiveActor::behavior_type live(Self self, std::shared_ptr<Interactions> interactions,
+                              std::shared_ptr<const Tokenizer> tokenizer, GatekeeperActor gatekeeper, int batch,
+                              Metrics* metrics) {
+  die_of_exceptions(self, LiveState::name);
+  self->state.interactions = std::move(interactions);
+  return {
+      [=](start_atom) {
+        recover(self, gatekeeper, metrics);
+        teach(self, gatekeeper, metrics);
+        self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
+      },
+      [=](open_atom, const Opening& opening) { return open(self->state, *tokenizer, opening); },
+      [self](store_atom, const Interaction& interaction) { good(self->state.interactions->record(interaction)); },
+      [=](feedback_atom, const Feedback& feedback) {
+        LiveAnswer answer = answer_or_fault(self->state.interactions->feedback(feedback, unix_now()));
+        metrics->feedback(answer.status);
+        teach(self, gatekeeper, metrics);
+        return answer;
+      },
+      [=](session_atom, const SessionCall& call) {
+        LiveAnswer answer = session_call(self->state, call, batch);
+        teach(self, gatekeeper, metrics);
+        return answer;
+      },
+      [=](forget_atom, const std::string& client) {
+        auto promise = self->make_response_promise<LiveAnswer>();
+        const auto report = self->state.interactions->forget(client);
+        if (!good(report)) {
+          promise.deliver(LiveAnswer{503, {}, "the state directory cannot be written: try again", ""});
+          return promise;
+        }
+        self->request(gatekeeper, std::chrono::seconds(30), forget_atom_v, report->at("trajectories"))
+            .then(
+                [promise, report = *report](const nlohmann::json& rows) mutable {
+                  report["trajectories"] = rows;
+                  promise.deliver(LiveAnswer{200, std::move(report), "", ""});
+                },
+                [promise](const caf::error&) mutable {
+                  promise.deliver(LiveAnswer{503, {}, "the ledger did not answer: try again", ""});
+                });
+        return promise;
+      },
+      [=](expire_atom) {
+        good(self->state.interactions->expire(unix_now()));
+        teach(self, gatekeeper, metrics);
+        self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
+      },
+  };
+}
+
+}  // namespace millrace

@@ -1,0 +1,85 @@
+#pragma once
+// The memory of live traffic: served answers that wait for feedback, sessions of clients, and lessons, that is rewarded
+// runs of answers that wait for a permit to become trajectories. One SQLite file beside the ledger; what was answered
+// with 200 is on disk. Every call is one transaction. `now` is always Unix seconds.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "config/expected.hpp"
+#include "config/settings.hpp"
+#include "runtime/live/interaction.hpp"
+
+namespace millrace {
+
+// An answer for an HTTP client: 200 with a body, or what is wrong.
+struct LiveAnswer {
+  int status = 200;
+  nlohmann::json body;
+  std::string message;  // of an error
+  std::string param;
+};
+
+struct Feedback {
+  std::string interaction_id;
+  double reward = 0;
+  bool final = true;  // false: more may follow and replace it
+};
+
+struct Lesson {
+  std::int64_t number = 0;
+  std::string client;
+  std::vector<RewardedTurn> run;
+};
+
+class Interactions {
+ public:
+  // Opens or creates directory/live.sqlite.
+  static expected<Interactions> open(const std::string& directory, const LiveSettings& settings);
+  Interactions(Interactions&&) noexcept;
+  Interactions& operator=(Interactions&&) noexcept;
+  ~Interactions();
+
+  expected<void> record(const Interaction& interaction);
+  // The last recorded answer of this conversation: what was said so far, as the tokens it was said in.
+  std::optional<Interaction> find_dialogue(const std::string& key);
+
+  // 200 taken, or a repeat of what was; 404 unknown; 409 contradicts a final one; 410 too late.
+  expected<LiveAnswer> feedback(const Feedback& feedback, double now);
+
+  // Sessions as in AReaL's online mode. A key is the bearer of a session's requests.
+  expected<LiveAnswer> start_session(const std::string& task, const std::string& key, double now);  // 409: key in use
+  expected<std::optional<std::string>> session_of(const std::string& key, double now);  // none: unknown, ended, expired
+  expected<LiveAnswer> set_reward(const std::string& session, const Feedback& feedback, double now);  // "" = the last
+  expected<LiveAnswer> end_session(const std::string& session, double now);
+
+  // The next lesson that has no trajectory yet; clients take turns. None: nothing waits.
+  expected<std::optional<Lesson>> next_lesson();
+  expected<void> assign(std::int64_t lesson, TrajectoryId trajectory);  // it is on its way to the ledger
+  expected<void> confirm(std::int64_t lesson);                          // the ledger has it
+  expected<std::int64_t> waiting_lessons();
+  // Lessons that a former process had assigned and not confirmed: the ledger knows whether it has them.
+  struct Assigned {
+    std::int64_t lesson = 0;
+    TrajectoryId trajectory = 0;
+    double created = 0;
+  };
+  expected<std::vector<Assigned>> assigned();
+  expected<void> unassign(std::int64_t lesson);
+
+  // Forgets the content of what is too old for feedback; open sessions that nobody used end. Returns how many expired.
+  expected<int> expire(double now);
+
+  // All that is kept of a client: {"interactions", "lessons", "trajectories": [ids]}; then its content is deleted.
+  expected<nlohmann::json> forget(const std::string& client);
+
+ private:
+  struct State;
+  explicit Interactions(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace

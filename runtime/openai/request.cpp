@@ -1,0 +1,199 @@
+#include "runtime/openai/request.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+
+namespace millrace {
+namespace {
+
+using nlohmann::json;
+
+constexpr int most_choices = 64;         // answers to one request
+constexpr double most_tokens = 1e9;      // the context cuts sooner
+constexpr double largest_seed = 9.3e18;  // above 2^63 - 1, and whole as a double
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 31) ^ device();
+}
+
+// Reads one field after the other and remembers the first that is wrong. Null is the same as not there.
+class Fields {
+ public:
+  explicit Fields(const json& body) : body_(body) {
+    if (!body.is_object()) fail("the body must be a JSON object", "");
+  }
+
+  const json* find(const char* key) const {
+    if (bad_) return nullptr;
+    const auto found = body_.find(key);
+    return found == body_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  template <class T>
+  void number(const char* key, double low, double high, const char* must, T& into) {
+    const json* value = find(key);
+    if (!value) return;
+    const bool fits = (std::is_integral_v<T> ? value->is_number_integer() : value->is_number()) &&
+                      value->get<double>() >= low && value->get<double>() <= high;
+    fits ? void(into = value->get<T>()) : fail(must, key);
+  }
+
+  void flag(const char* key, bool& into) {
+    const json* value = find(key);
+    if (!value) return;
+    value->is_boolean() ? void(into = value->get<bool>()) : fail("must be true or false", key);
+  }
+
+  // What would change the answer and is not served may be there as long as it says nothing.
+  void neutral(const char* key, std::initializer_list<json> values) {
+    const json* value = find(key);
+    if (!value || std::find(values.begin(), values.end(), *value) != values.end()) return;
+    fail("is not served: leave it out", key);
+  }
+
+  void fail(std::string message, std::string param) {
+    if (!bad_) bad_ = BadRequest{std::move(message), std::move(param)};
+  }
+  const std::optional<BadRequest>& bad() const { return bad_; }
+
+ private:
+  const json& body_;
+  std::optional<BadRequest> bad_;
+};
+
+void read_stop(Fields& fields, std::vector<std::string>& stop) {
+  const json* value = fields.find("stop");
+  if (!value) return;
+  const json list = value->is_string() ? json::array({*value}) : *value;
+  const bool fits = list.is_array() && list.size() <= 16 && std::all_of(list.begin(), list.end(), [](const json& text) {
+                      return text.is_string() && !text.get_ref<const std::string&>().empty();
+                    });
+  fits ? void(stop = list.get<std::vector<std::string>>()) : fields.fail("must be a text or texts, none empty", "stop");
+}
+
+void read_common(Fields& fields, CompletionRequest& request) {
+  Sampling& sampling = request.sampling;
+  sampling.seed = random_seed();
+  fields.number("max_tokens", 1, most_tokens, "must be an integer >= 1", sampling.max_tokens);
+  fields.number("temperature", 0, 2, "must be from 0 to 2", sampling.temperature);
+  fields.number("top_p", 1e-6, 1, "must be above 0 and at most 1", sampling.top_p);
+  fields.number("top_k", -1, 1e9, "must be an integer; 0 or -1 is off", sampling.top_k);
+  fields.number("seed", 0, largest_seed, "must be an integer from 0 to 2^63 - 1", sampling.seed);
+  fields.number("n", 1, most_choices, "must be from 1 to 64", request.n);
+  fields.flag("stream", request.stream);
+  fields.flag("return_token_ids", request.return_token_ids);
+  fields.flag("return_tokens_as_token_ids", request.tokens_as_ids);
+  read_stop(fields, sampling.stop);
+  if (const json* options = fields.find("stream_options")) Fields(*options).flag("include_usage", request.include_usage);
+  if (const json* user = fields.find("user"); user && user->is_string()) request.user = *user;
+  for (const char* off : {"min_p", "presence_penalty", "frequency_penalty", "min_tokens"}) fields.neutral(off, {0});
+  for (const char* off : {"ignore_eos", "echo", "continue_final_message"}) fields.neutral(off, {false});
+  fields.neutral("repetition_penalty", {1});
+  fields.neutral("best_of", {1});
+  fields.neutral("add_generation_prompt", {true});
+  fields.neutral("logit_bias", {json::object()});
+  fields.neutral("stop_token_ids", {json::array()});
+  fields.neutral("response_format", {{{"type", "text"}}});
+  fields.neutral("prompt_logprobs", {});
+  fields.neutral("suffix", {""});
+  if (fields.find("temperature") && sampling.temperature > 0 && sampling.temperature < 0.01) {
+    fields.fail("must be 0 (greedy) or at least 0.01", "temperature");
+  }
+}
+
+// A text, or the parts of one: [{"type": "text", "text": "..."}].
+std::optional<std::string> text_of(const json& content) {
+  if (content.is_null()) return "";
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) return {};
+  std::string text;
+  for (const json& part : content) {
+    if (!part.is_object() || part.value("type", "") != "text" || !part.contains("text") || !part["text"].is_string()) {
+      return {};
+    }
+    text += part["text"].get<std::string>();
+  }
+  return text;
+}
+
+void read_messages(Fields& fields, std::vector<Message>& messages) {
+  const json* list = fields.find("messages");
+  const char* must = "must be a non-empty list of {role: system|user|assistant|tool, content: text}";
+  if (!list || !list->is_array() || list->empty()) return fields.fail(must, "messages");
+  for (const json& message : *list) {
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
+      return fields.fail(must, "messages");
+    }
+    std::string role = message["role"];
+    if (role == "developer") role = "system";
+    const auto text = text_of(message.value("content", json()));
+    if (!text || (role != "system" && role != "user" && role != "assistant" && role != "tool")) {
+      return fields.fail(must, "messages");
+    }
+    messages.push_back({role, *text});
+  }
+}
+
+bool is_token_list(const json& value) {
+  return value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const json& id) {
+           return id.is_number_integer() && id.get<std::int64_t>() >= 0 && id.get<std::int64_t>() <= 0x7FFFFFFF;
+         });
+}
+
+// One prompt or several, each a text or a list of token ids.
+void read_prompts(Fields& fields, const Tokenizer& tokenizer, std::vector<Tokens>& prompts) {
+  const json* given = fields.find("prompt");
+  const char* must = "must be a text, a list of token ids, or a list of these";
+  if (!given) return fields.fail(must, "prompt");
+  const json list = given->is_string() || is_token_list(*given) ? json::array({*given}) : *given;
+  if (!list.is_array() || list.empty()) return fields.fail(must, "prompt");
+  for (const json& prompt : list) {
+    if (prompt.is_string()) {
+      prompts.push_back(tokenizer.encode(prompt.get_ref<const std::string&>()));
+    } else if (is_token_list(prompt)) {
+      prompts.push_back(prompt.get<Tokens>());
+    } else {
+      return fields.fail(must, "prompt");
+    }
+  }
+}
+
+ParsedRequest finish(const Fields& fields, CompletionRequest request) {
+  if (fields.bad()) return tl::unexpected(*fields.bad());
+  if (std::ssize(request.prompts) * request.n > most_choices) {
+    return tl::unexpected(BadRequest{"more than 64 answers to one request", "n"});
+  }
+  return request;
+}
+
+}  // namespace
+
+ParsedRequest parse_chat_request(const json& body, const Tokenizer& tokenizer, int max_context) {
+  CompletionRequest request;
+  Fields fields(body);
+  request.sampling.max_tokens = max_context;
+  read_messages(fields, request.messages);
+  read_common(fields, request);
+  fields.number("max_completion_tokens", 1, most_tokens, "must be an integer >= 1", request.sampling.max_tokens);
+  fields.flag("logprobs", request.logprobs);
+  fields.neutral("top_logprobs", {0});
+  fields.neutral("tools", {json::array()});
+  if (!fields.bad()) request.prompts = {encode_chat(tokenizer, request.messages)};
+  return finish(fields, std::move(request));
+}
+
+ParsedRequest parse_text_request(const json& body, const Tokenizer& tokenizer) {
+  CompletionRequest request;
+  Fields fields(body);
+  request.chat = false;
+  request.sampling.max_tokens = 16;
+  read_prompts(fields, tokenizer, request.prompts);
+  read_common(fields, request);
+  fields.neutral("logprobs", {0});  // 0: those of the sampled tokens
+  request.logprobs = fields.find("logprobs") != nullptr;
+  return finish(fields, std::move(request));
+}
+
+}  // namespace millrace
