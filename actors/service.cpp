@@ -1,5 +1,7 @@
 #include "actors/service.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -12,6 +14,7 @@
 #include "actors/spawn.hpp"
 #include "runtime/log.hpp"
 #include "runtime/state_directory.hpp"
+#include "runtime/watchdog.hpp"
 
 namespace millrace {
 
@@ -128,6 +131,7 @@ struct Service::State {
   std::shared_ptr<FrontDoor> door = std::make_shared<FrontDoor>();
   std::optional<HttpServer> http;
   Wiring wiring;
+  std::optional<Watchdog> watchdog;
   std::uint64_t steps_done = 0;
 
   void on_step(const StepReport& report) {
@@ -206,6 +210,10 @@ expected<Service> Service::start(ServiceOptions options) {
   }
   state->wiring.start();
   state->door->open(state->wiring.gateway);
+  state->watchdog.emplace(state->activity, settings.supervision.hang_s, [](const std::string& what) {
+    log_error("watchdog", what + " hangs (supervision.hang_s): the process ends");
+    _exit(1);
+  });
   log_info("service", "listening on http://" + settings.http.address + ":" + std::to_string(state->http->port()));
   return Service(std::move(state));
 }
@@ -216,6 +224,7 @@ Service& Service::operator=(Service&&) noexcept = default;
 
 Service::~Service() {
   if (!state_) return;
+  state_->watchdog.reset();
   state_->door->close();
   state_->wiring.stop();
   state_->system->await_all_actors_done();

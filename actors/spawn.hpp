@@ -1,6 +1,7 @@
 #pragma once
 // The wiring diagram of the service: which actors there are, on which threads, and who knows whom.
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,9 +32,8 @@ struct Wiring {
   GatewayActor gateway;
   GatekeeperActor gatekeeper;
   CheckpointerActor checkpointer;
-  ValueLearnerActor value;
-  SessionHostActor host;
-  std::vector<caf::actor> all;  // in the order in which they are stopped
+  caf::actor supervisor;
+  std::map<std::string, caf::actor> places;  // by name: whoever stands there gets what is sent to it
 
   void start();  // training begins
   void stop();   // asks all actors to end and forgets them

@@ -73,17 +73,24 @@ class Ledger {
   expected<int> fork(const CheckpointRow& from, Version resumed_as);
   std::vector<TrajectoryId> queued() const;  // in the order of acceptance
 
+  // Removes settled trajectories, the oldest first, up to a thousand a call: those settled before that Unix time, or
+  // any while the file holds more bytes. What was learned after batch `step` stays: a checkpoint may go back to it. The
+  // counts go on as if all were there. Returns how many are gone. (ledger_retention.cpp)
+  expected<int> prune(double settled_before, std::int64_t most_bytes, std::uint64_t step);
+
   LedgerCounts counts() const;
   // Newest first, without token payloads: id, state, outcome, reason, environment, task, answer, reward, reward_parts,
   // reward_spec, reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest/newest, version,
   // created, seconds.
   nlohmann::json list(const std::optional<std::string>& state, int limit) const;
-  std::optional<nlohmann::json> find(TrajectoryId id) const;  // the same for one
+  // The same for one, with position, step and step_position (null: no batch learned from it), policy_version_finished.
+  std::optional<nlohmann::json> find(TrajectoryId id) const;
   // The full trajectory, token payloads included, bit for bit.
   expected<Trajectory> read(TrajectoryId id) const;
 
  private:
   struct State;
+  void count(Outcome outcome);
   expected<void> insert(const Trajectory& trajectory, Outcome outcome, const std::string& reason);
   explicit Ledger(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

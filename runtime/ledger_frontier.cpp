@@ -103,6 +103,7 @@ expected<int> Ledger::fork(const CheckpointRow& from, Version resumed_as) {
                      .and_then([&] { return set_fact(database, "step", static_cast<std::int64_t>(from.step)); })
                      .and_then([&] { return set_fact(database, "published", static_cast<std::int64_t>(resumed_as)); })
                      .and_then([&] { return transaction->commit(); });
+  state_->counts.reset();
   if (!written) return tl::unexpected(written.error());
   return queued;
 }

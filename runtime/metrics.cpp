@@ -157,6 +157,8 @@ void Metrics::environment_error(const std::string& environment, const char* kind
 
 void Metrics::actor_restart(const char* actor) { state_->actor_restarts.at({actor}).Increment(); }
 
+void Metrics::degraded(bool is) { state_->degraded.Set(is ? 1 : 0); }
+
 void Metrics::checkpoint(bool ok, double seconds) {
   state_->checkpoints.at({ok ? "ok" : "failed"}).Increment();
   if (ok) state_->checkpoint_duration.Observe(seconds);

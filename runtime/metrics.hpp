@@ -68,6 +68,7 @@ class Metrics {
   void publish(bool ok, double seconds, double pause_seconds);
   void environment_error(const std::string& environment, const char* kind);
   void actor_restart(const char* actor);
+  void degraded(bool is);  // the ledger cannot be written
   void checkpoint(bool ok, double seconds);
   void ledger_commit(double seconds, std::size_t records);
   void http(const char* route, const char* method, int code, double seconds);

@@ -19,6 +19,7 @@ struct GatewaySetup {
   Settings settings;
   Metrics* metrics = nullptr;
   std::function<void()> request_drain;
+  const Activity* activity = nullptr;
 };
 
 struct GatewayState {

@@ -98,6 +98,14 @@ int main(int argc, char** argv) {
       ->excludes(ledger_of);
   list_app->callback([&] { code = trajectories(list); });
 
+  TraceCommand one;
+  auto* trace_app = add_client(app, "trace", "What happened to one trajectory, stage by stage", one);
+  trace_app->add_option("ID", one.id, "Its id")->required()->check(CLI::PositiveNumber);
+  auto* trace_of = trace_app->add_option("--config", one.config, "Read the ledger of this config, ask no service");
+  trace_app->add_option("--state-dir", one.state_dir, "Read the ledger in this folder, ask no service")
+      ->excludes(trace_of);
+  trace_app->callback([&] { code = trace(one); });
+
   ConfigCommand config;
   auto* config_app = app.add_subcommand("config", "Check and show settings");
   config_app->require_subcommand(1);
