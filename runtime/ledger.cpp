@@ -208,19 +208,21 @@ expected<void> Ledger::insert(const Trajectory& trajectory, Outcome outcome, con
 }
 
 expected<void> Ledger::settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
-                              Version version, std::uint64_t step) {
+                              Version version, std::uint64_t step, const std::vector<int>& passes) {
   if (outcome == Outcome::queued) throw std::logic_error("Ledger: a trajectory is settled once and for all");
   const Database& database = state_->database;
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
   auto update = database.prepare(
-      "update trajectories set outcome = ?2, reason = ?3, version = ?4, settled = ?5, step = ?6, step_position = ?7 "
+      "update trajectories set outcome = ?2, reason = ?3, version = ?4, settled = ?5, step = ?6, step_position = ?7, "
+      "step_pack = ?8 "
       "where id = ?1 and outcome = 'queued'");
   if (!update) return tl::unexpected(update.error());
   int position = 0;
   for (const TrajectoryId id : ids) {
     if (step > 0) {
-      update->bind(id, name_of(outcome), reason, version, unix_now(), step, ++position);
+      const int pass = passes.empty() ? 1 : passes.at(static_cast<std::size_t>(position));
+      update->bind(id, name_of(outcome), reason, version, unix_now(), step, ++position, pass);
     } else {
       update->bind(id, name_of(outcome), reason, version, unix_now());  // the rest is null
     }

@@ -57,6 +57,15 @@ struct TraceCommand : ClientCommand {
 };
 int trace(const TraceCommand& command);
 
+struct ReplayCommand {
+  std::string config;
+  std::vector<std::string> sets;
+  std::string from, to;  // checkpoints
+  std::string spec;      // reward spec to score with again
+  bool json = false;
+};
+int replay(const ReplayCommand& command);
+
 struct ConfigCommand {
   std::string config;
   std::vector<std::string> sets;

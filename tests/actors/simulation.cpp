@@ -300,7 +300,7 @@ void simulate(unsigned seed) {
       if (fate.chance(0.4)) {  // an operator goes back to some checkpoint while everything is in flight
         const GateStatus status = status_of(service);
         if (!status.checkpoint.name.empty()) {
-          service.self->send(service.gate, rollback_atom_v, Version{status.checkpoint.policy_version});
+          caf::anon_send(service.gate, rollback_atom_v, Version{status.checkpoint.policy_version});
         }
         service.live(300);
       }

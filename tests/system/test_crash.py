@@ -14,7 +14,7 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-from service import ROOT, Service, TINY, millrace, wait_until
+from service import PROGRAM, ROOT, Service, TINY, millrace, wait_until
 
 CRASHES = int(os.environ.get("MILLRACE_CRASHES", "6"))
 BATCH = json.loads(millrace("config", "show", ROOT / TINY, "--json").stdout)["batch"]
@@ -121,6 +121,27 @@ class Crash(unittest.TestCase):
         rows = self.rows(copy)
         self.assertGreaterEqual(len(rows), counts["accepted"])
         self.check_lineage(rows)
+
+    def test_replay(self):
+        """What the learners did between two checkpoints can be repeated bit for bit, also across a kill."""
+        sets = ("--set", "threads=1", "--set", "checkpoint.keep=4", "--set", f"state.directory={self.state}")
+        with self.service(*sets) as service:
+            service.wait_for_steps(7)
+            service.stop(signal.SIGKILL)
+        with self.service(*sets, "--steps", "5") as service:
+            self.assertEqual(service.wait(), 0, service.log())
+        environment = {**os.environ, "MILLRACE_STATE__DIRECTORY": str(self.state), "MILLRACE_THREADS": "1"}
+        run = lambda *arguments: subprocess.run(
+            [PROGRAM, "replay", TINY, "--json", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True,
+            timeout=60, check=False)
+        result = run()
+        self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
+        *steps, verdict = map(json.loads, result.stdout.splitlines())
+        self.assertTrue(verdict["identical"], verdict)
+        self.assertGreaterEqual(len(steps), 6)
+        other = run("--set", "trust_region.high=0.01")
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.assertFalse(json.loads(other.stdout.splitlines()[-1])["identical"])
 
     def test_trace(self):
         with self.service("--steps", "4") as service:
