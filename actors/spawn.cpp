@@ -70,7 +70,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const LearnerSetup learner{parts.model, latest, settings, threads_each(settings), parts.metrics, parts.activity};
   const auto checkpoints = std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
       gatekeeper_actor, value_at.actor, policy_at.actor, scorer_at.actor, CheckpointStore(settings.state.directory),
-      parts.model->name, parts.incarnation, parts.metrics});
+      parts.model->name, parts.incarnation, threads_each(settings), parts.metrics});
   const auto sessions = std::make_shared<const SessionSetup>(
       SessionSetup{gatekeeper_actor, generator_at.actor, scorer_at.actor, parts.model->tokenizer,
                    parts.make_environment, settings, parts.metrics});

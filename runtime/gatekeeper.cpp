@@ -152,7 +152,7 @@ void Gatekeeper::retry() {
   if (problem_.empty()) return;
   while (!unsettled_.empty()) {
     const Settlement& next = unsettled_.front();
-    if (!ledger_.settle(next.ids, next.outcome, next.reason, next.version, next.step)) return;
+    if (!ledger_.settle(next.ids, next.outcome, next.reason, next.version, next.step, next.passes)) return;
     unsettled_.pop_front();
   }
   const std::string before = std::exchange(problem_, {});
@@ -218,6 +218,7 @@ Taken Gatekeeper::take(int max, double now) {
     taken.trajectories.push_back(std::move(fresh_.front()));
     fresh_.pop_front();
   }
+  if (!taken.trajectories.empty()) passes_.insert(passes_.end(), taken.trajectories.size(), ++pass_);
   show();
   step_complete_ = !held_ && fresh_.empty() &&
                    (step_groups_ >= batch_ || (step_groups_ >= min_batch_ && queue_.empty() && now >= step_deadline()));
@@ -249,12 +250,12 @@ void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome 
   }
   const auto started = std::chrono::steady_clock::now();
   // In order: a batch must not be settled before the one before it.
-  expected<void> written = unsettled_.empty() ? ledger_.settle(ids, outcome, reason, learner_, step) : fail(problem_);
+  expected<void> written = unsettled_.empty() ? ledger_.settle(ids, outcome, reason, learner_, step, step > 0 ? passes_ : std::vector<int>()) : fail(problem_);
   if (!written && written.error().message.find("is not queued") != std::string::npos) {
     log_error("gatekeeper", written.error().message);  // a bug; to try again would not help
   } else if (!written) {
     degraded(written.error().message);
-    unsettled_.push_back({ids, outcome, reason, learner_, step});
+    unsettled_.push_back({ids, outcome, reason, learner_, step, step > 0 ? passes_ : std::vector<int>()});
   }
   metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(), ids.size());
 }
@@ -263,6 +264,8 @@ void Gatekeeper::settle_step(Outcome outcome, const std::string& reason) {
   settle(step_, outcome, reason, ++step_number_);
   gate_.leave(step_groups_);
   step_.clear();
+  passes_.clear();
+  pass_ = 0;
   step_groups_ = 0;
   step_complete_ = false;
   show();

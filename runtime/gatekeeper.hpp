@@ -114,6 +114,8 @@ class Gatekeeper {
   std::deque<TrajectoryPtr> fresh_;               // of groups in the open step: judged, not yet handed out
   std::vector<TrajectoryPtr> step_;               // judged for the open step
   int step_groups_ = 0;
+  std::vector<int> passes_;  // of what was handed out of the open step: which pass of the learners it is in
+  int pass_ = 0;
   bool step_complete_ = false;
   double step_started_ = 0;
   struct Settlement {
@@ -122,6 +124,7 @@ class Gatekeeper {
     std::string reason;
     Version version;
     std::uint64_t step;
+    std::vector<int> passes;
   };
   std::string problem_;
   std::vector<Submission> unwritten_;  // with their permits

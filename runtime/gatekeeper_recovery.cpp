@@ -42,6 +42,8 @@ void Gatekeeper::load_queue() {
   queue_.clear();
   fresh_.clear();
   step_.clear();
+  passes_.clear();
+  pass_ = 0;
   step_groups_ = 0;
   step_complete_ = false;
   recover_open_groups();

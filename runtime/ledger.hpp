@@ -56,9 +56,9 @@ class Ledger {
   expected<void> accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason);
   // Writes what became of queued trajectories, all in one commit. version: the published version that holds them
   // (trained), or the learner's version at the judgement. step: the batch that learned from them, in the order of
-  // `ids`; 0 = none did.
+  // `ids`; 0 = none did. passes[i]: the pass in which ids[i] went through the learners; none given: all in one.
   expected<void> settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
-                        Version version, std::uint64_t step = 0);
+                        Version version, std::uint64_t step = 0, const std::vector<int>& passes = {});
 
   // The frontier: a service that is killed goes on from the newest checkpoint named here. (ledger_frontier.cpp)
   // `model`: checksum of the weights it starts from. Errors: the ledger is another model's.
@@ -66,6 +66,12 @@ class Ledger {
   expected<void> end_incarnation();                // in order: nothing was published after the newest checkpoint
   std::vector<CheckpointRow> checkpoints() const;  // of the surviving lineage, newest first
   expected<void> name_checkpoint(const CheckpointRow& row, int keep);  // and forgets all but the newest `keep`
+  struct Learned {
+    TrajectoryId id = 0;
+    int pass = 1;
+    Version version = 0;
+  };
+  std::vector<Learned> batch(std::uint64_t step) const;  // what that batch learned from, in its order
   std::uint64_t step() const;                                          // batches the critic has learned from
   Lineage lineage() const;
   // Goes on from this checkpoint (policy_version and step are read) under a new number: what was learned from after it

@@ -108,6 +108,18 @@ expected<int> Ledger::fork(const CheckpointRow& from, Version resumed_as) {
   return queued;
 }
 
+std::vector<Ledger::Learned> Ledger::batch(std::uint64_t step) const {
+  auto rows = value_of(state_->database.prepare(
+      "select id, step_pack, version from trajectories where step = ?1 order by step_position"));
+  rows.bind(step);
+  std::vector<Learned> batch;
+  while (value_of(rows.step())) {
+    batch.push_back({static_cast<TrajectoryId>(rows.integer(0)), static_cast<int>(rows.integer(1)),
+                     static_cast<Version>(rows.integer(2))});
+  }
+  return batch;
+}
+
 std::uint64_t Ledger::step() const { return static_cast<std::uint64_t>(fact(state_->database, "step")); }
 
 std::vector<TrajectoryId> Ledger::queued() const {

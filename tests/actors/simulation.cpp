@@ -218,7 +218,7 @@ struct Incarnation : ActorFixture {
     auto value_actor = spawn(toy_value, gate, policy_actor, &value);
     auto checkpointer_actor =
         spawn(checkpointer, std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
-                                gate, value_actor, policy_actor, scorer, store, "toy", resumed->incarnation, &metrics}));
+                                gate, value_actor, policy_actor, scorer, store, "toy", resumed->incarnation, 1, &metrics}));
     if (resumed->checkpoint) {
       CHECK(ask<std::string>(checkpointer_actor, restore_atom_v, resumed->checkpoint, resumed->version).empty());
     }
