@@ -38,6 +38,7 @@ Gatekeeper::Gatekeeper(const Settings& settings, Version learner, Ledger ledger,
   ledger_.keep_whole_groups(settings.recipe.grouping.size);
   load_queue();
   metrics_.lifetime_trained(ledger_.counts().trained);
+  metrics_.policy_version(learner_);
   show();
 }
 
@@ -184,7 +185,12 @@ void Gatekeeper::close_group(ClosedGroup group) {
   if (!group.dropped.empty()) settle(group.members, Outcome::group_dropped, group.dropped);
   if (group.members.empty() || !group.dropped.empty()) return gate_.release();
   gate_.accept();
-  queue_.push_back(std::move(group.members));
+  auto place = queue_.end();
+  if (pacing_.in_order()) {
+    place = std::find_if(queue_.begin(), queue_.end(),
+                         [&](const auto& other) { return other.front()->id > group.members.front()->id; });
+  }
+  queue_.insert(place, std::move(group.members));
 }
 
 // The queue's first group comes into the open step with those of its members that are fresh enough.
@@ -212,6 +218,7 @@ void Gatekeeper::judge_next_group(double now) {
 Taken Gatekeeper::take(int max, double now) {
   Taken taken;
   if (!may_take()) return taken;
+  if (pacing_.in_order() && step_groups_ == 0 && std::ssize(queue_) < batch_) return taken;
   while (std::ssize(taken.trajectories) < max) {
     while (fresh_.empty() && !queue_.empty() && step_groups_ < batch_) judge_next_group(now);
     if (fresh_.empty()) break;

@@ -72,6 +72,7 @@ void Gatekeeper::load_queue() {
     const auto written = ledger_.settle(damaged, Outcome::invalid, "its tokens cannot be read any more", learner_);
     if (!written) log_error("gatekeeper", written.error().message);
   }
+  if (pacing_.in_order()) std::sort(order.begin(), order.end());
   for (const TrajectoryId group : order) {
     ClosedGroup closed = groups_.close(std::move(members[group]));
     if (closed.dropped.empty()) {
