@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <caf/exit_reason.hpp>
 
@@ -29,6 +30,12 @@ void stand(Self self, const Setup& setup, std::size_t index, const std::vector<c
   }
 }
 
+void begin(Self self, const Setup& setup, std::size_t index) {
+  auto& supervised = self->state.roles[index];
+  if (std::exchange(supervised.missing, false)) --setup->activity->roles_missing;
+  setup->roles[index].begin(supervised.actors);
+}
+
 // Both learners go on from the newest checkpoint, or from the start where there is none yet.
 void start_learners(Self self, const Setup& setup) {
   const std::size_t index = setup->roles.size() - 1;
@@ -38,11 +45,7 @@ void start_learners(Self self, const Setup& setup) {
       .then(
           [=](const CheckpointReply& from) {
             stand(self, setup, index, setup->roles[index].spawn(from.policy_version));
-            const auto begin = [=] {
-              --setup->activity->roles_missing;
-              setup->roles[index].begin(self->state.roles[index].actors);
-            };
-            if (from.row.name.empty()) return begin();
+            if (from.row.name.empty()) return begin(self, setup, index);
             const expected<StoredCheckpointPtr> stored = setup->store.read(from.row);
             if (!stored) return give_up(stored.error().message);
             const auto value = caf::actor_cast<ValueLearnerActor>(self->state.roles[index].actors[0]);
@@ -55,7 +58,7 @@ void start_learners(Self self, const Setup& setup) {
                           .then(
                               [=](const std::string& policy_error) {
                                 if (!policy_error.empty()) return give_up(policy_error);
-                                begin();
+                                begin(self, setup, index);
                               },
                               // Dead again: its down message starts both anew.
                               [](const caf::error&) {});
@@ -68,8 +71,7 @@ void start_learners(Self self, const Setup& setup) {
 void start_again(Self self, const Setup& setup, std::size_t index) {
   if (index + 1 == setup->roles.size()) return start_learners(self, setup);
   stand(self, setup, index, setup->roles[index].spawn(0));
-  --setup->activity->roles_missing;
-  setup->roles[index].begin(self->state.roles[index].actors);
+  begin(self, setup, index);
 }
 
 void on_death(Self self, const Setup& setup, std::size_t index, std::size_t place, const caf::error& reason) {
@@ -79,7 +81,7 @@ void on_death(Self self, const Setup& setup, std::size_t index, std::size_t plac
   if (supervised.alive-- == supervised.actors.size()) {
     log_warning("supervisor", role.names[place] + " died: " + caf::to_string(reason));
     setup->metrics->actor_restart(role.names[place].c_str());
-    ++setup->activity->roles_missing;
+    if (!std::exchange(supervised.missing, true)) ++setup->activity->roles_missing;
     const std::optional<double> delay = supervised.budget.died(seconds_now());
     if (!delay) return setup->on_failure(role.names[place] + " dies too often (supervision.restarts_per_minute)");
     supervised.delay = *delay;
@@ -130,7 +132,7 @@ caf::behavior supervisor(Self self, Setup setup, const std::vector<std::vector<c
   self->set_exit_handler([=](const caf::exit_msg&) { end(self, setup); });
   return {
       [=](start_atom) {
-        for (std::size_t i = 0; i < setup->roles.size(); ++i) setup->roles[i].begin(self->state.roles[i].actors);
+        for (std::size_t i = 0; i < setup->roles.size(); ++i) begin(self, setup, i);
         self->send(self, beat_atom_v);
       },
       [=](beat_atom) {

@@ -42,7 +42,8 @@ struct SupervisorState {
     std::vector<caf::actor> actors;
     std::size_t alive = 0;
     RestartBudget budget;
-    double delay = 0;  // seconds until it is started again
+    double delay = 0;      // seconds until it is started again
+    bool missing = false;  // it has died and has not begun again
   };
   std::vector<Supervised> roles;  // as in the setup
   static const char* name;
