@@ -31,7 +31,7 @@ class Crash(unittest.TestCase):
         return Service("--set", "checkpoint.every_steps=2", *arguments, state=state or self.state)
 
     def rows(self, state=None):
-        result = millrace("trajectories", "--state-dir", state or self.state, "--limit", 10000000, "--json")
+        result = millrace("trajectories", "--state-dir", state or self.state, "--limit", 1000000, "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
         rows = json.loads(result.stdout)["trajectories"]
         self.assertEqual(len({row["id"] for row in rows}), len(rows))
