@@ -183,6 +183,8 @@ void Metrics::mailbox(const char* actor, std::size_t waiting) {
 
 void Metrics::actor_restart(const char* actor) { state_->actor_restarts.at({actor}).Increment(); }
 
+void Metrics::degraded(bool is) { state_->degraded.Set(is ? 1 : 0); }
+
 void Metrics::checkpoint(bool ok, double seconds) {
   state_->checkpoints.at({ok ? "ok" : "failed"}).Increment();
   if (ok) state_->checkpoint_duration.Observe(seconds);

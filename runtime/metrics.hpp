@@ -70,6 +70,7 @@ class Metrics {
   void environment_error(const std::string& environment, const char* kind);
   void actor_restart(const char* actor);
   void mailbox(const char* actor, std::size_t waiting);
+  void degraded(bool is);  // the ledger cannot be written
   void checkpoint(bool ok, double seconds);
   void ledger_commit(double seconds, std::size_t records);
   void http(const char* route, const char* method, int code, double seconds);

@@ -97,7 +97,8 @@ struct GateStatus {
   int capacity = 0;
   int running = 0;
   Version policy_version = 0;
-  std::string state;         // running, paused, draining
+  std::string state;         // running, paused, draining, degraded
+  std::string problem;       // why it is degraded
   CheckpointRow checkpoint;  // the newest one; no name: there is none
 };
 
@@ -113,7 +114,7 @@ struct CheckpointOrder {
   bool restore = false;
   CheckpointRow row;       // to be written: policy_version and step are given
   Version resumed_as = 0;  // restored weights get this number
-  TrajectoryId next_id = 0;
+  std::size_t fork = 0;    // how often the lineage had forked by then
 };
 struct CheckpointDone {
   CheckpointOrder order;
@@ -196,3 +197,7 @@ CAF_ADD_ATOM(millrace, millrace, save_atom, "save")
 CAF_ADD_ATOM(millrace, millrace, restore_atom, "restore")
 CAF_ADD_ATOM(millrace, millrace, checkpoint_atom, "checkpoint")
 CAF_ADD_ATOM(millrace, millrace, rollback_atom, "rollback")
+CAF_ADD_ATOM(millrace, millrace, restart_atom, "restart")
+CAF_ADD_ATOM(millrace, millrace, recover_atom, "recover")
+CAF_ADD_ATOM(millrace, millrace, beat_atom, "beat")
+CAF_ADD_ATOM(millrace, millrace, commit_atom, "commit")
