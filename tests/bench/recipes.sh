@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export OMP_NUM_THREADS=1
-millrace=build/release/millrace
+millrace="${MILLRACE_PROGRAM:-build/release/millrace}"
 tiny=config/presets/tiny.json
 
 keep() {  # SECTION: copies what is worth keeping
@@ -27,14 +27,14 @@ lagged=(--set max_lag=16 --set sessions.limit=288)
 for section in "$@"; do
   case "$section" in
     recipes) compare recipes --recipes sao,grpo,grpo_dis,vapo,dapo,gspo,decoupled_ppo,running_mean --steps 150 ;;
-    stability) compare stability --recipes sao,grpo,grpo_dis,vapo --steps 300 "${lagged[@]}" ;;
+    stability) compare stability --recipes sao,grpo,grpo_dis,vapo --steps 200 "${lagged[@]}" ;;
     lag)
-      compare lag --recipes sao --steps 150 --set sessions.limit=288 --variant "lag 0:max_lag=0" \
+      compare lag --recipes sao --steps 100 --set sessions.limit=288 --variant "lag 0:max_lag=0" \
         --variant "lag 1:max_lag=1" --variant "lag 2:max_lag=2" --variant "lag 4:max_lag=4" \
         --variant "lag 8:max_lag=8" --variant "lag unbounded:max_lag=1000"
       ;;
     ablations)
-      compare ablations --recipes sao --steps 150 --set value.warmup_steps=2 --variant "as it is:value.updates_per_step=2" \
+      compare ablations --recipes sao --steps 120 --set value.warmup_steps=2 --variant "as it is:value.updates_per_step=2" \
         --variant "K 1:value.updates_per_step=1" --variant "nothing frozen:value.freeze=none" \
         --variant "head only:value.freeze=all_but_head" --variant "no band:trust_region.low=1,trust_region.high=1e9"
       ;;
