@@ -52,7 +52,8 @@ GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> 
   die_of_exceptions(self, GeneratorState::name);
   use_threads(threads);
   self->state.decoder = std::make_unique<Decoder>(
-      *model, DecoderSettings{settings.model.max_context, settings.generation.kv_on_swap == "recompute"});
+      *model, DecoderSettings{settings.model.max_context, settings.generation.kv_on_swap == "recompute",
+                              settings.generation.dtype});
   self->set_down_handler([self](const caf::down_msg& down) {
     auto& turns = self->state.turns;
     for (auto turn = turns.begin(); turn != turns.end();) {

@@ -50,6 +50,7 @@ struct GenerationSettings {
   // keep = old entries stay and new ones are computed with the new weights (no pause; log-probs are still those of the
   // distribution each token was drawn from); recompute = the cache is rebuilt with the new weights.
   std::string kv_on_swap = "keep";
+  std::string dtype = "auto";  // auto | float32 | bfloat16 of the arithmetic; logits and log-probs are float32
 };
 
 struct PolicySettings {
@@ -124,7 +125,7 @@ struct Settings {
   int min_batch = 128;      // ... at least, once max_wait_s is over
   double max_wait_s = 600;  // seconds from a step's first trajectory until min_batch suffices
   int max_lag = 4;          // versions a trained token's policy may be behind the learner
-  int pack = 4;             // trajectories that go through a learner in one forward pass, if so many wait
+  int pack = 8;             // trajectories that go through a learner in one forward pass, if so many wait
   // async: generation never waits for a step, only for capacity. sync: it waits for the step that takes what it made.
   // lockstep: a batch is generated while the one before is trained, and both wait for each other.
   std::string pacing = "async";

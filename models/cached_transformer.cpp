@@ -15,8 +15,16 @@ at::Tensor mask_of(const at::Tensor& last_seen, std::int64_t columns, at::Scalar
 
 }  // namespace
 
-CachedTransformer::CachedTransformer(SnapshotPtr snapshot)
-    : snapshot_(std::move(snapshot)), cache_(snapshot_->architecture, snapshot_->weights.embedding.scalar_type()) {}
+CachedTransformer::CachedTransformer(SnapshotPtr snapshot, at::ScalarType dtype)
+    : snapshot_(std::move(snapshot)),
+      dtype_(dtype),
+      weights_(weights_of(*snapshot_, dtype)),
+      cache_(snapshot_->architecture, dtype) {}
+
+void CachedTransformer::swap(SnapshotPtr snapshot) {
+  snapshot_ = std::move(snapshot);
+  weights_ = weights_of(*snapshot_, dtype_);
+}
 
 // Attention of one slot's rows q [rows, heads, head_dim] to its cache. Query heads that share a key-value head stand as
 // further rows of it, so that keys and values are not copied.
@@ -36,7 +44,7 @@ at::Tensor CachedTransformer::attend(const Feed& feed, const at::Tensor& mask, c
 
 void CachedTransformer::feed(std::span<const Feed> feeds) {
   const Architecture& architecture = snapshot_->architecture;
-  const Weights& weights = snapshot_->weights;
+  const Weights& weights = weights_;
   const std::int64_t group = architecture.heads / architecture.kv_heads;
   std::vector<at::Tensor> tokens, positions, masks;
   std::vector<std::int64_t> sizes;
@@ -46,10 +54,10 @@ void CachedTransformer::feed(std::span<const Feed> feeds) {
     sizes.push_back(rows);
     tokens.push_back(at::tensor(at::ArrayRef<TokenId>(feed.tokens.data(), feed.tokens.size()), at::kInt));
     positions.push_back(at::arange(feed.from, feed.from + rows, at::kLong));
-    masks.push_back(mask_of(positions.back(), feed.from + rows, weights.embedding.scalar_type()).repeat({group, 1}));
+    masks.push_back(mask_of(positions.back(), feed.from + rows, dtype_).repeat({group, 1}));
   }
-  at::Tensor hidden = at::embedding(weights.embedding, at::cat(tokens));
-  const Rotary rotary = rotary_of(architecture, at::cat(positions), hidden.scalar_type());
+  at::Tensor hidden = embed(weights.embedding, at::cat(tokens));
+  const Rotary rotary = rotary_of(architecture, at::cat(positions));
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const AttentionInput in = attention_input(architecture, weights.layers[i], hidden, rotary);
     const auto q = in.q.split_with_sizes(sizes), k = in.k.split_with_sizes(sizes), v = in.v.split_with_sizes(sizes);
@@ -74,15 +82,15 @@ void CachedTransformer::copy(std::int64_t from, std::int64_t to, std::int64_t co
 
 at::Tensor CachedTransformer::next_logits(const Tokens& tokens, const std::vector<std::int64_t>& positions) {
   const Architecture& architecture = snapshot_->architecture;
-  const Weights& weights = snapshot_->weights;
+  const Weights& weights = weights_;
   const auto count = static_cast<std::int64_t>(tokens.size());
   const std::int64_t longest = *std::max_element(positions.begin(), positions.end()) + 1;
   const std::int64_t kv = architecture.kv_heads, group = architecture.heads / kv;
   cache_.reserve(count, longest);
   const at::Tensor at_position = at::tensor(positions), slots = at::arange(count, at::kLong);
-  at::Tensor hidden = at::embedding(weights.embedding, at::tensor(tokens, at::kInt));
-  const Rotary rotary = rotary_of(architecture, at_position, hidden.scalar_type());
-  const at::Tensor mask = mask_of(at_position, longest, hidden.scalar_type()).view({count, 1, 1, longest});
+  at::Tensor hidden = embed(weights.embedding, at::tensor(tokens, at::kInt));
+  const Rotary rotary = rotary_of(architecture, at_position);
+  const at::Tensor mask = mask_of(at_position, longest, dtype_).view({count, 1, 1, longest});
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const AttentionInput in = attention_input(architecture, weights.layers[i], hidden, rotary);
     cache_[i].k.transpose(1, 2).index_put_({slots, at_position}, in.k);

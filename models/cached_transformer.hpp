@@ -17,7 +17,8 @@ struct Feed {
 
 class CachedTransformer {
  public:
-  explicit CachedTransformer(SnapshotPtr snapshot);
+  // Computes in the given dtype, float32 or bfloat16.
+  CachedTransformer(SnapshotPtr snapshot, at::ScalarType dtype);
 
   // Computes the keys and values of all these tokens in one pass.
   void feed(std::span<const Feed> feeds);
@@ -29,13 +30,15 @@ class CachedTransformer {
   void copy(std::int64_t from, std::int64_t to, std::int64_t count);
 
   // What is in the cache stays as the old weights made it.
-  void swap(SnapshotPtr snapshot) { snapshot_ = std::move(snapshot); }
+  void swap(SnapshotPtr snapshot);
   const Snapshot& snapshot() const { return *snapshot_; }
 
  private:
   at::Tensor attend(const Feed& feed, const at::Tensor& mask, const at::Tensor& q, KvCache::Layer& layer) const;
 
   SnapshotPtr snapshot_;
+  at::ScalarType dtype_;
+  Weights weights_;  // the snapshot's in that dtype
   KvCache cache_;
 };
 

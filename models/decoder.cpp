@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "models/cached_transformer.hpp"
+#include "models/dtype.hpp"
 #include "models/sampler.hpp"
 #include "models/text/detokenizer.hpp"
 
@@ -71,7 +72,9 @@ expected<void> check(const Sampling& sampling) {
 
 struct Decoder::State {
   State(const Model& model, DecoderSettings decoder_settings)
-      : settings(decoder_settings), tokenizer(model.tokenizer), transformer(model.weights) {}
+      : settings(decoder_settings),
+        tokenizer(model.tokenizer),
+        transformer(model.weights, compute_dtype(settings.dtype)) {}
 
   // Copies from another turn what it has in common with this one, if the current weights made it.
   void borrow(std::size_t slot) {

@@ -37,6 +37,7 @@ struct FinishedTurn {
 struct DecoderSettings {
   int max_context = 2048;  // tokens of prompt and answer
   bool recompute_on_swap = false;
+  std::string dtype = "float32";  // of the arithmetic: auto | float32 | bfloat16; log-probs are float32 always
 };
 
 class Decoder {

@@ -1,26 +1,16 @@
 #pragma once
-// The parts of a transformer layer that learners and the decoder share. All take rows of hidden states, whichever
-// sequence they belong to, and compute in the dtype they are given; sums of squares and angles are float32.
+// The parts of a transformer layer that learners and the decoder share. All take rows of hidden states (float32),
+// whichever sequence they belong to; between them numbers have the weights' dtype.
 #include <cstdint>
 
 #include <ATen/ATen.h>
 
+#include "models/operations.hpp"
 #include "models/transformer.hpp"
 
 namespace millrace {
 
-// x / sqrt(mean(x^2) + epsilon) * weight, over the last dimension.
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
-
-// Cosines and sines of rotary position embedding (arXiv 2104.09864), each [rows, 1, head_dim].
-struct Rotary {
-  at::Tensor cos;
-  at::Tensor sin;
-};
-Rotary rotary_of(const Architecture& architecture, const at::Tensor& positions, at::ScalarType dtype);
-
-// Rotates x [rows, heads, head_dim]. Pairs are (i, i + head_dim / 2), as Hugging Face orders them.
-at::Tensor rotate(const at::Tensor& x, const Rotary& rotary);
+Rotary rotary_of(const Architecture& architecture, const at::Tensor& positions);
 
 struct AttentionInput {
   at::Tensor q;  // [rows, heads, head_dim], rotated

@@ -1,49 +1,24 @@
 #include "models/leaves.hpp"
 
-#include <stdexcept>
-
 #include <ATen/core/grad_mode.h>
-#include <ATen/cpu/Utils.h>
 
 namespace millrace {
 
-at::ScalarType compute_dtype(const std::string& name) {
-  if (name == "float32") return at::kFloat;
-  if (name == "bfloat16") return at::kBFloat16;
-  if (name != "auto") throw std::invalid_argument("dtype \"" + name + "\": use auto, float32 or bfloat16");
-  const auto capabilities = at::cpu::get_cpu_capabilities();
-  for (const char* feature : {"avx512_bf16", "amx_bf16"}) {
-    const auto found = capabilities.find(feature);
-    if (found != capabilities.end() && found->second.toBool()) return at::kBFloat16;
-  }
-  return at::kFloat;
-}
-
-at::Tensor Leaves::add(const at::Tensor& master, at::ScalarType dtype) {
-  at::Tensor leaf = master.detach().to(dtype).requires_grad_(true);
-  at::Tensor gradient = at::zeros(master.sizes(), at::kFloat);
-  if (dtype == at::kFloat) leaf.mutable_grad() = gradient;  // autograd adds to a gradient that is there in place
-  gradients_.push_back(std::move(gradient));
+at::Tensor Leaves::add(const at::Tensor& parameter, at::ScalarType dtype) {
+  at::Tensor leaf = parameter.detach().to(dtype).requires_grad_(true);
+  gradients_.push_back(at::zeros(parameter.sizes(), at::kFloat));
+  leaf.mutable_grad() = gradients_.back();
   leaves_.push_back(leaf);
   return leaf;
 }
 
-void Leaves::collect() {
-  for (std::size_t i = 0; i < leaves_.size(); ++i) {
-    at::Tensor& left = leaves_[i].mutable_grad();
-    if (leaves_[i].scalar_type() == at::kFloat || !left.defined()) continue;
-    gradients_[i].add_(left);
-    left.reset();
-  }
-}
-
-void Leaves::follow(const std::vector<at::Tensor>& masters) {
+void Leaves::follow(const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_gradient;
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
-    if (leaves_[i].scalar_type() == at::kFloat) {
-      leaves_[i].set_data(masters[i]);
+    if (leaves_[i].scalar_type() == parameters[i].scalar_type()) {
+      leaves_[i].set_data(parameters[i]);
     } else {
-      leaves_[i].copy_(masters[i]);
+      leaves_[i].copy_(parameters[i]);
     }
   }
 }

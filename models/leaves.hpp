@@ -1,26 +1,20 @@
 #pragma once
 // Parameters as autograd sees them. Master weights are float32; each has a leaf in the dtype of the arithmetic and one
-// float32 gradient that lasts, into which every backward pass adds.
-#include <string>
+// float32 gradient that lasts, the leaf's grad(), into which every backward pass adds (operations.hpp).
 #include <vector>
 
 #include <ATen/ATen.h>
 
 namespace millrace {
 
-// "auto" is bfloat16 where the CPU multiplies it in hardware, else float32. Another name is a bug and throws.
-at::ScalarType compute_dtype(const std::string& name);
-
 class Leaves {
  public:
-  // Takes a parameter in and returns its leaf. In float32 the leaf shares the master's memory.
-  at::Tensor add(const at::Tensor& master, at::ScalarType dtype);
+  // Takes a parameter in and returns its leaf, which shares the parameter's memory where it has the dtype already.
+  at::Tensor add(const at::Tensor& parameter, at::ScalarType dtype);
 
-  // After a backward pass: moves what bfloat16 leaves got into the float32 gradients.
-  void collect();
-
-  // After an update: leaves follow their new masters, given in the order of `add`. Gradients stay.
-  void follow(const std::vector<at::Tensor>& masters);
+  // After an update: leaves follow their parameters, given in the order of `add`. They share the memory of those that
+  // have the leaf's dtype and copy the others. Gradients stay.
+  void follow(const std::vector<at::Tensor>& parameters);
 
   void drop_gradients();
 

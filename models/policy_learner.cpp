@@ -8,7 +8,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include "models/actions.hpp"
+#include "models/dtype.hpp"
 #include "models/leaves.hpp"
+#include "models/matrix_product.hpp"
 #include "models/named_tensors.hpp"
 #include "models/objectives/objective.hpp"
 #include "models/optimizer.hpp"
@@ -21,10 +23,9 @@ namespace {
 
 constexpr std::int64_t rows_at_once = 256;  // of logits: 50 MB in float32 for a vocabulary of 49152
 
-std::vector<at::Tensor> tensors_of(const Snapshot& snapshot) {
+std::vector<at::Tensor> tensors_of(const Weights& weights, bool tied) {
   std::vector<at::Tensor> tensors;
-  for_each_tensor(snapshot.weights, snapshot.architecture.tied,
-                  [&](const std::string&, const at::Tensor& tensor) { tensors.push_back(tensor); });
+  for_each_tensor(weights, tied, [&](const std::string&, const at::Tensor& tensor) { tensors.push_back(tensor); });
   return tensors;
 }
 
@@ -35,24 +36,32 @@ std::vector<std::string> names_of(const Snapshot& snapshot) {
   return names;
 }
 
+// Tensors of the shapes of `like`, with any content.
+Weights empty_like(const Weights& like, bool tied, at::ScalarType dtype) {
+  Weights weights = like;
+  for_each_tensor(weights, tied,
+                  [dtype](const std::string&, at::Tensor& tensor) { tensor = at::empty(tensor.sizes(), dtype); });
+  if (tied) weights.head = weights.embedding;
+  return weights;
+}
+
 // Memory for weights to come. A set is used again once nobody holds the snapshot that was made of it.
 class WeightSets {
  public:
-  // Weights of the shapes of `like`, with any content.
-  Weights take(const Snapshot& like) {
+  // A snapshot of the shapes of `like`, with any content; with narrow weights where `dtype` is not float32.
+  SnapshotPtr take(const Snapshot& like, Version version, at::ScalarType dtype) {
     for (auto published = published_.begin(); published != published_.end(); ++published) {
       if (published->use_count() > 1) continue;
       // Whoever held it has read for the last time before letting go; what we write comes after.
       std::atomic_thread_fence(std::memory_order_acquire);
-      Weights weights = (*published)->weights;
+      const auto again =
+          std::make_shared<const Snapshot>(version, like.architecture, (*published)->weights, (*published)->narrow);
       published_.erase(published);
-      return weights;
+      return again;
     }
-    Weights weights = like.weights;
     const bool tied = like.architecture.tied;
-    for_each_tensor(weights, tied, [](const std::string&, at::Tensor& tensor) { tensor = at::empty_like(tensor); });
-    if (tied) weights.head = weights.embedding;
-    return weights;
+    return std::make_shared<const Snapshot>(version, like.architecture, empty_like(like.weights, tied, at::kFloat),
+                                            dtype == at::kFloat ? Weights{} : empty_like(like.weights, tied, dtype));
   }
   void published(SnapshotPtr snapshot) { published_.push_back(std::move(snapshot)); }
 
@@ -155,12 +164,12 @@ struct PolicyLearner::State {
         dtype(compute_dtype(policy_settings.dtype)),
         reference(model.weights),
         current(model.weights),
+        weights(weights_of(*current, dtype)),
         optimizer({.lr = settings.lr,
                    .beta1 = settings.beta1,
                    .beta2 = settings.beta2,
                    .weight_decay = settings.weight_decay},
-                  tensors_of(*current)) {
-    weights = current->weights;
+                  tensors_of(current->weights, tied())) {
     for_each_tensor(weights, tied(),
                     [&](const std::string&, at::Tensor& tensor) { tensor = leaves.add(tensor, dtype); });
     if (tied()) weights.head = weights.embedding;
@@ -180,7 +189,12 @@ struct PolicyLearner::State {
   }
 
   void publish(const SnapshotPtr& snapshot) {
-    leaves.follow(tensors_of(*snapshot));
+    const std::vector<at::Tensor> masters = tensors_of(snapshot->weights, tied());
+    const std::vector<at::Tensor> computed_with = tensors_of(weights_of(*snapshot, dtype), tied());
+    if (dtype != at::kFloat) {
+      for (std::size_t i = 0; i < masters.size(); ++i) computed_with[i].copy_(masters[i]);
+    }
+    leaves.follow(computed_with);
     current = snapshot;
     sets.published(snapshot);
   }
@@ -207,8 +221,9 @@ struct PolicyLearner::State {
     }
     const at::Tensor logits_gradient =
         std::move(distribution).logits_gradient(shares * loss.gradient, entropy_gradient);
-    head_gradient().addmm_(logits_gradient.t(), inputs.to(at::kFloat));
-    hidden_gradient.index_add_(0, actions.rows, logits_gradient.to(dtype).mm(weights.head));
+    const at::Tensor narrow_gradient = logits_gradient.to(dtype);
+    add_weight_gradient(head_gradient(), narrow_gradient, inputs);
+    hidden_gradient.index_add_(0, actions.rows, narrow_gradient.mm(weights.head));
     return part;
   }
 
@@ -219,7 +234,7 @@ struct PolicyLearner::State {
   const SnapshotPtr reference;  // the policy at the start of the run
   SnapshotPtr current;          // the last published policy: the master weights
   Leaves leaves;
-  Weights weights;  // the leaves, as the transformer takes them
+  Weights weights;  // the leaves, as the transformer takes them; they share the published tensors of their dtype
   AdamW optimizer;
   WeightSets sets;
   PolicySums sums;  // of the batch so far
@@ -288,7 +303,6 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
     sums += s.backward_of_logits(actions.slice(begin, begin + rows_at_once), hidden, hidden_gradient);
   }
   hidden.backward(hidden_gradient);
-  s.leaves.collect();
   s.sums += sums;
   return sums;
 }
@@ -333,9 +347,9 @@ PolicyStep PolicyLearner::step(Version next) {
   }
   s.gate.wait();
   const double scale = clip_factor(result.gradient_norm, s.settings.max_gradient_norm) / result.sums.shares;
-  const auto published = std::make_shared<const Snapshot>(next, s.current->architecture, s.sets.take(*s.current));
-  const std::vector<at::Tensor> masters = tensors_of(*published);
-  s.optimizer.step(tensors_of(*s.current), s.leaves.gradients(), scale, masters);
+  const SnapshotPtr published = s.sets.take(*s.current, next, s.dtype);
+  const std::vector<at::Tensor> masters = tensors_of(published->weights, s.tied());
+  s.optimizer.step(tensors_of(s.current->weights, s.tied()), s.leaves.gradients(), scale, masters);
   s.publish(published);
   result.weights = published;
   return result;
@@ -347,7 +361,7 @@ expected<SnapshotPtr> PolicyLearner::restore(std::span<const TensorView> image, 
   State& s = *state_;
   const at::NoGradGuard no_gradient;
   s.gate.wait();
-  const auto restored = std::make_shared<const Snapshot>(version, s.current->architecture, s.sets.take(*s.current));
+  const SnapshotPtr restored = s.sets.take(*s.current, version, s.dtype);
   const NamedTensors tensors = s.with_optimizer(*restored);
   if (auto copied = copy_image(image, tensors); !copied) return tl::unexpected(copied.error());
   s.optimizer.set_steps(tensors.back().tensor.item<std::int64_t>());

@@ -3,77 +3,127 @@
 #include <ATen/Parallel.h>
 #include <immintrin.h>
 
+#include "models/matrix_product.hpp"
+
+// g++ 12 takes the undefined registers of its own AVX-512 header for a mistake.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
 namespace millrace {
 
 namespace {
 
-constexpr std::int64_t few_rows = 16;  // up to here the product below is the faster one
-constexpr std::int64_t lanes = 8;      // floats of an AVX register
-
-[[gnu::target("avx2,fma")]] inline float sum_of(__m256 v) {
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
-}
+constexpr std::int64_t few_rows = 16;  // up to here the products below are the faster ones
 
 // Dot products of `Rows` rows of x with `Columns` rows of the weight. O3 unrolls the inner loops, which is what keeps
 // the sums in registers.
-template <int Rows, int Columns>
-[[gnu::target("avx2,fma"), gnu::optimize("O3")]] void block(const float* x, const float* weight, float* out,
-                                                            std::int64_t in, std::int64_t out_size) {
-  __m256 sums[Rows][Columns];
-  for (auto& row : sums) {
-    for (__m256& sum : row) sum = _mm256_setzero_ps();
-  }
-  for (std::int64_t k = 0; k < in; k += lanes) {
-    __m256 w[Columns];
-    for (int c = 0; c < Columns; ++c) w[c] = _mm256_loadu_ps(weight + c * in + k);
+struct Float {
+  using Number = float;
+  static constexpr std::int64_t lanes = 8;  // numbers of a register
+  static bool is_supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+  template <int Rows, int Columns, class Result>
+  [[gnu::target("avx2,fma"), gnu::optimize("O3")]] static void block(const float* x, const float* weight, Result* out,
+                                                                     std::int64_t in, std::int64_t out_size) {
+    __m256 sums[Rows][Columns];
+    for (auto& row : sums) {
+      for (__m256& sum : row) sum = _mm256_setzero_ps();
+    }
+    for (std::int64_t k = 0; k < in; k += lanes) {
+      __m256 w[Columns];
+      for (int c = 0; c < Columns; ++c) w[c] = _mm256_loadu_ps(weight + c * in + k);
+      for (int r = 0; r < Rows; ++r) {
+        const __m256 a = _mm256_loadu_ps(x + r * in + k);
+        for (int c = 0; c < Columns; ++c) sums[r][c] = _mm256_fmadd_ps(a, w[c], sums[r][c]);
+      }
+    }
     for (int r = 0; r < Rows; ++r) {
-      const __m256 a = _mm256_loadu_ps(x + r * in + k);
-      for (int c = 0; c < Columns; ++c) sums[r][c] = _mm256_fmadd_ps(a, w[c], sums[r][c]);
+      for (int c = 0; c < Columns; ++c) out[r * out_size + c] = sum_of(sums[r][c]);
     }
   }
-  for (int r = 0; r < Rows; ++r) {
-    for (int c = 0; c < Columns; ++c) out[r * out_size + c] = sum_of(sums[r][c]);
+
+  [[gnu::target("avx2,fma")]] static float sum_of(__m256 v) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
-}
+};
+
+// Products of bfloat16 pairs, added up in float32.
+struct BFloat16 {
+  using Number = at::BFloat16;
+  static constexpr std::int64_t lanes = 32;
+  static bool is_supported() { return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw"); }
+
+  template <int Rows, int Columns, class Result>
+  [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16"), gnu::optimize("O3")]] static void block(
+      const at::BFloat16* x, const at::BFloat16* weight, Result* out, std::int64_t in, std::int64_t out_size) {
+    __m512 sums[Rows][Columns];
+    for (auto& row : sums) {
+      for (__m512& sum : row) sum = _mm512_setzero_ps();
+    }
+    for (std::int64_t k = 0; k < in; k += lanes) {
+      __m512bh w[Columns];
+      for (int c = 0; c < Columns; ++c) w[c] = (__m512bh)_mm512_loadu_si512(weight + c * in + k);
+      for (int r = 0; r < Rows; ++r) {
+        const __m512bh a = (__m512bh)_mm512_loadu_si512(x + r * in + k);
+        for (int c = 0; c < Columns; ++c) sums[r][c] = _mm512_dpbf16_ps(sums[r][c], a, w[c]);
+      }
+    }
+    for (int r = 0; r < Rows; ++r) {
+      for (int c = 0; c < Columns; ++c) out[r * out_size + c] = static_cast<Result>(_mm512_reduce_add_ps(sums[r][c]));
+    }
+  }
+};
 
 // All rows of x with `Columns` rows of the weight, which stay in the nearest cache meanwhile.
-template <int Columns>
-void all_rows(const float* x, const float* weight, float* out, std::int64_t rows, std::int64_t in,
-              std::int64_t out_size) {
+template <class Kind, int Columns, class Result>
+void all_rows(const typename Kind::Number* x, const typename Kind::Number* weight, Result* out, std::int64_t rows,
+              std::int64_t in, std::int64_t out_size) {
   std::int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) block<4, Columns>(x + r * in, weight, out + r * out_size, in, out_size);
+  for (; r + 4 <= rows; r += 4) Kind::template block<4, Columns>(x + r * in, weight, out + r * out_size, in, out_size);
   x += r * in;
   out += r * out_size;
-  if (rows - r == 3) block<3, Columns>(x, weight, out, in, out_size);
-  if (rows - r == 2) block<2, Columns>(x, weight, out, in, out_size);
-  if (rows - r == 1) block<1, Columns>(x, weight, out, in, out_size);
+  if (rows - r == 3) Kind::template block<3, Columns>(x, weight, out, in, out_size);
+  if (rows - r == 2) Kind::template block<2, Columns>(x, weight, out, in, out_size);
+  if (rows - r == 1) Kind::template block<1, Columns>(x, weight, out, in, out_size);
 }
 
+template <class Kind, class Result>
 at::Tensor product_of_few_rows(const at::Tensor& x, const at::Tensor& weight) {
   const std::int64_t rows = x.size(0), in = x.size(1), out_size = weight.size(0);
-  at::Tensor result = at::empty({rows, out_size}, x.options());
-  const auto* x_data = x.const_data_ptr<float>();
-  const auto* weight_data = weight.const_data_ptr<float>();
-  auto* out = result.data_ptr<float>();
+  at::Tensor result = at::empty({rows, out_size}, c10::CppTypeToScalarType<Result>::value);
+  const auto* x_data = x.const_data_ptr<typename Kind::Number>();
+  const auto* weight_data = weight.const_data_ptr<typename Kind::Number>();
+  auto* out = result.data_ptr<Result>();
   at::parallel_for(0, out_size, 64, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t c = begin;
-    for (; c + 3 <= end; c += 3) all_rows<3>(x_data, weight_data + c * in, out + c, rows, in, out_size);
-    for (; c < end; ++c) all_rows<1>(x_data, weight_data + c * in, out + c, rows, in, out_size);
+    for (; c + 3 <= end; c += 3) all_rows<Kind, 3>(x_data, weight_data + c * in, out + c, rows, in, out_size);
+    for (; c < end; ++c) all_rows<Kind, 1>(x_data, weight_data + c * in, out + c, rows, in, out_size);
   });
   return result;
 }
 
-bool is_plain(const at::Tensor& tensor) { return tensor.scalar_type() == at::kFloat && tensor.is_contiguous(); }
+template <class Kind>
+bool is_ours(const at::Tensor& x, const at::Tensor& weight) {
+  static const bool supported = Kind::is_supported();
+  constexpr auto dtype = c10::CppTypeToScalarType<typename Kind::Number>::value;
+  return supported && x.size(0) <= few_rows && x.size(1) % Kind::lanes == 0 && x.scalar_type() == dtype &&
+         weight.scalar_type() == dtype && x.is_contiguous() && weight.is_contiguous();
+}
 
 }  // namespace
 
-at::Tensor project(const at::Tensor& x, const at::Tensor& weight) {
-  static const bool has_avx = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool few = x.size(0) <= few_rows && x.size(1) % lanes == 0;
-  const bool ours = has_avx && few && c10::InferenceMode::is_enabled() && is_plain(x) && is_plain(weight);
-  return ours ? product_of_few_rows(x, weight) : at::linear(x, weight);
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight) {
+  if (is_ours<Float>(x, weight)) return product_of_few_rows<Float, float>(x, weight);
+  if (is_ours<BFloat16>(x, weight)) return product_of_few_rows<BFloat16, at::BFloat16>(x, weight);
+  return at::linear(x, weight);
+}
+
+at::Tensor float_product(const at::Tensor& x, const at::Tensor& weight) {
+  if (is_ours<Float>(x, weight)) return product_of_few_rows<Float, float>(x, weight);
+  if (is_ours<BFloat16>(x, weight)) return product_of_few_rows<BFloat16, float>(x, weight);
+  return wide_product(x, weight);
 }
 
 }  // namespace millrace

@@ -1,12 +1,15 @@
 #pragma once
-// x * weight^T, where all of the time goes. Learners and prompts have hundreds of rows and use at::linear; a decode
-// step has one a turn, for which general matrix products reach only half of what the machine can do.
+// x * weight^T without gradients, where decoding spends its time. Prompts have hundreds of rows and use at::linear; a
+// decode step has one a turn, for which general matrix products reach only half of what the machine can do.
 #include <ATen/ATen.h>
 
 namespace millrace {
 
-// x [rows, in], weight [out, in]; returns [rows, out]. In inference mode a row's result is the same to the last bit
-// whatever other rows there are, as long as they are few.
-at::Tensor project(const at::Tensor& x, const at::Tensor& weight);
+// x [rows, in], weight [out, in] of one dtype; returns [rows, out] of that dtype. A row's result is the same to the
+// last bit whatever other rows there are, as long as they are few.
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight);
+
+// The same in float32, also of bfloat16 factors: for logits, whose rounding would be seen in log-probs.
+at::Tensor float_product(const at::Tensor& x, const at::Tensor& weight);
 
 }  // namespace millrace

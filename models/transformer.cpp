@@ -37,8 +37,8 @@ expected<void> check_tensor(const std::string& name, const at::Tensor& tensor, a
 }  // namespace
 
 at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack) {
-  at::Tensor hidden = at::embedding(weights.embedding, pack.tokens);
-  const Rotary rotary = rotary_of(architecture, pack.positions, hidden.scalar_type());
+  at::Tensor hidden = embed(weights.embedding, pack.tokens);
+  const Rotary rotary = rotary_of(architecture, pack.positions);
   for (const Layer& layer : weights.layers) {
     const AttentionInput input = attention_input(architecture, layer, hidden, rotary);
     hidden = layer_output(architecture, layer, hidden, attend(architecture, input, pack.mask));
@@ -46,8 +46,16 @@ at::Tensor hidden_states(const Architecture& architecture, const Weights& weight
   return rms_norm(hidden, weights.final_norm, architecture.norm_eps);
 }
 
-at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) {
-  return project(hidden, weights.head).to(at::kFloat);
+at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) { return float_product(hidden, weights.head); }
+
+Weights weights_of(const Snapshot& snapshot, at::ScalarType dtype) {
+  if (dtype == at::kFloat) return snapshot.weights;
+  if (snapshot.narrow.embedding.defined()) return snapshot.narrow;
+  Weights copies = snapshot.weights;
+  for_each_tensor(copies, snapshot.architecture.tied,
+                  [dtype](const std::string&, at::Tensor& tensor) { tensor = tensor.to(dtype); });
+  if (snapshot.architecture.tied) copies.head = copies.embedding;
+  return copies;
 }
 
 std::string text_of(at::IntArrayRef shape) {

@@ -61,12 +61,16 @@ void for_each_tensor(WeightsOrConst& weights, bool tied, Visit visit) {
 
 class Snapshot {
  public:
-  Snapshot(Version number, Architecture shape, Weights tensors)
-      : version(number), architecture(shape), weights(std::move(tensors)) {}
+  Snapshot(Version number, Architecture shape, Weights tensors, Weights narrow_tensors = {})
+      : version(number), architecture(shape), weights(std::move(tensors)), narrow(std::move(narrow_tensors)) {}
   const Version version;
   const Architecture architecture;
   const Weights weights;  // float32 master weights, no gradient
+  const Weights narrow;   // the same in bfloat16 where a learner computes in it, else undefined tensors
 };
+
+// Weights of the given dtype: the snapshot's own tensors where it has them, else copies.
+Weights weights_of(const Snapshot& snapshot, at::ScalarType dtype);
 
 // Several sequences in one pass without padding. A prefix that all of them share (at most up to the token before the
 // first action) is computed once: `tokens` holds it first, then each sequence's rest.
@@ -80,10 +84,12 @@ struct Pack {
 
 Pack make_pack(std::span<const Sequence> sequences, at::ScalarType dtype);
 
-// Final hidden states [total, hidden], normed. Differentiable in every weight that requires a gradient.
+// Final hidden states [total, hidden], normed, of the weights' dtype. A backward pass adds to the float32 grad() of
+// every weight that requires a gradient.
 at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack);
 
-// Logits [rows, vocab] in float32 of the given hidden rows.
+// Logits [rows, vocab] in float32 of the given hidden rows. Not differentiable: the policy learner knows their
+// gradient.
 at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden);
 
 // Shape of the tensor of that name, as for_each_tensor names them.

@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "models/actions.hpp"
+#include "models/dtype.hpp"
 #include "models/leaves.hpp"
 #include "models/named_tensors.hpp"
 #include "models/objectives/explained_variance.hpp"
@@ -102,7 +103,6 @@ struct ValueLearner::State {
   void backward(const at::Tensor& values, const at::Tensor& targets) {
     const at::Tensor of_actions = values.slice(0, 0, targets.size(0));
     of_actions.backward((of_actions - targets).detach());
-    leaves.collect();
   }
 
   // `values` points to those of this sequence's action tokens.

@@ -3,7 +3,9 @@
 
 #include "tests/torch_doctest.hpp"
 
+#include "models/dtype.hpp"
 #include "models/leaves.hpp"
+#include "models/operations.hpp"
 #include "models/token_logp.hpp"
 
 namespace millrace {
@@ -52,11 +54,9 @@ TEST_CASE("a uniform distribution has entropy log n; temperature does not change
 
 TEST_CASE("bfloat16 leaves add up in float32") {
   Leaves leaves;
-  const at::Tensor leaf = leaves.add(at::ones({1}), at::kBFloat16);
-  for (int pass = 0; pass < 1000; ++pass) {
-    leaf.to(at::kFloat).sum().backward();
-    leaves.collect();
-  }
+  const at::Tensor leaf = leaves.add(at::ones({1, 1}), at::kBFloat16);
+  const at::Tensor one = at::ones({1, 1}, at::kBFloat16);
+  for (int pass = 0; pass < 1000; ++pass) project(one, leaf).sum().backward();
   CHECK(leaves.flat_gradient().front() == 1000.0f);  // in bfloat16 it would have stopped at 256
 }
 
