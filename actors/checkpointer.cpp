@@ -60,6 +60,8 @@ void write(Self self, const Setup& setup, CheckpointOrder order, const SpecInfo&
       {"incarnation", setup->incarnation},
       {"created", order.row.created},
       {"model", setup->model},
+      {"threads", setup->threads},
+      {"machine", machine_type()},
       {"reward_spec", {{"version", spec.version}, {"name", spec.name}, {"document", spec.document}}},
   };
   const auto sum =

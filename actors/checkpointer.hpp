@@ -13,6 +13,7 @@ struct CheckpointerSetup {
   CheckpointStore store;
   std::string model;  // its name, for whoever reads a manifest
   std::uint64_t incarnation = 0;
+  int threads = 1;  // of a learner: with another number of them sums come out differently
   Metrics* metrics = nullptr;
 };
 

@@ -14,6 +14,8 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
 nlohmann::json rows_for(const Ledger& ledger, const TrajectoryQuery& query) {
   if (query.id != 0) {
     auto row = ledger.find(query.id);
@@ -34,11 +36,55 @@ void GatekeeperState::serve() {
     waiting_learners.pop_front();
   }
   while (!waiting_sessions.empty() && gate->may_start()) {
-    waiting_sessions.front().deliver(gate->acquire());
+    const TrajectoryId id = gate->acquire();
+    permits.emplace(id, waiting_sessions.front().asker);
+    waiting_sessions.front().promise.deliver(id);
     waiting_sessions.pop_front();
   }
   give_order();
   answer_drains();
+}
+
+void GatekeeperState::submit(FinishedSession& session) {
+  // One whose permit has come back already, with its host: it is as if the session had never been.
+  if (permits.erase(session.trajectory.id) == 0) return;
+  arrived.push_back(std::move(session));
+}
+
+void GatekeeperState::commit() {
+  gate->submit(std::exchange(arrived, {}));
+  serve();
+}
+
+void GatekeeperState::asker_died(const caf::actor_addr& asker) {
+  std::erase_if(waiting_sessions, [&](const WantedPermit& wanted) { return wanted.asker == asker; });
+  std::vector<TrajectoryId> lost;
+  for (const auto& [id, holder] : permits) {
+    if (holder == asker) lost.push_back(id);
+  }
+  for (const TrajectoryId id : lost) {
+    FinishedSession session;
+    session.trajectory.id = id;
+    session.outcome = Outcome::aborted;
+    session.reason = "whoever kept the session died";
+    submit(session);
+  }
+  commit();
+}
+
+// Whatever the learners have not brought to a checkpoint is queued again.
+CheckpointReply GatekeeperState::recover() {
+  waiting_learners.clear();
+  gate->hold(false);
+  const auto checkpoints = gate->ledger().checkpoints();
+  CheckpointReply reply;
+  if (!checkpoints.empty()) reply.row = checkpoints.front();
+  // The dead policy may have published one version that nobody here has heard of.
+  reply.policy_version = gate->learner_version() + 2;
+  if (auto forked = gate->rolled_back(reply.row, reply.policy_version); !forked) {
+    throw std::runtime_error("recovery: " + forked.error().message);
+  }
+  return reply;
 }
 
 // A rollback goes before a checkpoint. Neither begins in the middle of a step, when the learners are at different
@@ -58,13 +104,25 @@ void GatekeeperState::give_order() {
     return;
   }
   gate->hold(true);
+  order.fork = gate->forks();
+  working = order;
   checkpointer_waits = false;
   checkpointer.deliver(std::move(order));
 }
 
+// One that asks while an order is still out stands for one that has died.
+void GatekeeperState::checkpointer_begins() {
+  if (!working) return;
+  // It may have brought back one learner and not the other.
+  if (working->restore) throw std::runtime_error("rollback: the checkpointer died in the middle of it");
+  order_done({*working, "the checkpointer died"});
+}
+
 void GatekeeperState::order_done(const CheckpointDone& done) {
   gate->hold(false);
+  working.reset();
   std::string error = done.error;
+  if (error.empty() && done.order.fork != gate->forks()) error = "the learners have gone back meanwhile";
   const CheckpointRow& row = done.order.row;
   const auto answer = [&](CheckpointPromise& promise) {
     promise.deliver(CheckpointReply{row, gate->learner_version(), error, CheckpointFault::failed});
@@ -119,8 +177,13 @@ void GatekeeperState::answer_drains() {
 
 GateStatus GatekeeperState::status() const {
   const auto checkpoints = gate->ledger().checkpoints();
-  return {gate->ledger().counts(), gate->capacity(),      gate->running(),
-          gate->learner_version(), name_of(gate->mode()), checkpoints.empty() ? CheckpointRow{} : checkpoints.front()};
+  return {gate->ledger().counts(),
+          gate->capacity(),
+          gate->running(),
+          gate->learner_version(),
+          gate->state(),
+          gate->problem(),
+          checkpoints.empty() ? CheckpointRow{} : checkpoints.front()};
 }
 
 GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<GatekeeperState> self,
@@ -132,13 +195,21 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
   if (steps > 0) state.gate->limit_steps(steps);
   // A step that waits for stragglers is looked at again once a second; max_wait_s is seconds to minutes.
   self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
+  self->set_down_handler([self](const caf::down_msg& down) {
+    self->state.askers.erase(down.source);
+    self->state.asker_died(down.source);
+    self->state.serve();
+  });
   return {
       [self](permit_atom) {
+        const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
+        if (self->state.askers.insert(asker).second) self->monitor(asker);
         auto promise = self->make_response_promise<TrajectoryId>();
         if (const TrajectoryId id = self->state.gate->acquire()) {
+          self->state.permits.emplace(id, asker);
           promise.deliver(id);
         } else {
-          self->state.waiting_sessions.push_back(promise);
+          self->state.waiting_sessions.push_back({promise, asker});
         }
         return promise;
       },
@@ -150,9 +221,11 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
       },
       [self, metrics](submit_atom, FinishedSession& session) {
         report_mailbox(self, *metrics);
-        self->state.gate->submit(std::move(session.trajectory), session.outcome, session.reason);
-        self->state.serve();
+        // Whatever else has come in by the time this message to itself is read shares one commit with it.
+        if (self->state.arrived.empty()) self->send(self, commit_atom_v);
+        self->state.submit(session);
       },
+      [self](commit_atom) { self->state.commit(); },
       [self](take_atom, int max) {
         auto promise = self->make_response_promise<Taken>();
         self->state.waiting_learners.push_back({promise, max});
@@ -210,8 +283,9 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         self->state.serve();
         return promise;
       },
+      [self](recover_atom) { return self->state.recover(); },
       [self](order_atom) {
-        self->state.gate->hold(false);  // whatever a checkpointer before this one was at
+        self->state.checkpointer_begins();
         self->state.checkpointer = self->make_response_promise<CheckpointOrder>();
         self->state.checkpointer_waits = true;
         auto promise = self->state.checkpointer;
@@ -234,6 +308,8 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
       },
       [self, metrics](expire_atom) {
         report_mailbox(self, *metrics);
+        self->state.gate->retry();
+        self->state.gate->prune(unix_now());
         self->state.gate->expire_groups(seconds_now());
         self->state.serve();
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);

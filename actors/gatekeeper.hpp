@@ -2,6 +2,9 @@
 // The actor around runtime/gatekeeper.hpp: whoever asks for a permit or for trajectories waits here until there are
 // any.
 #include <deque>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "actors/protocol/interfaces.hpp"
 
@@ -14,7 +17,13 @@ struct GatekeeperState {
   };
 
   std::unique_ptr<Gatekeeper> gate;
-  std::deque<caf::typed_response_promise<TrajectoryId>> waiting_sessions;
+  struct WantedPermit {
+    caf::typed_response_promise<TrajectoryId> promise;
+    caf::actor_addr asker;
+  };
+  std::deque<WantedPermit> waiting_sessions;
+  std::set<caf::actor_addr> askers;                 // watched, so that their permits come back
+  std::map<TrajectoryId, caf::actor_addr> permits;  // given out and not come back, with who has them
   std::deque<Wanted> waiting_learners;
 
   // Checkpoints: one order at a time.
@@ -28,13 +37,20 @@ struct GatekeeperState {
   std::deque<CheckpointPromise> checkpoints_wanted;
   std::deque<Rollback> rollbacks_wanted;
   std::deque<caf::typed_response_promise<bool>> drains_wanted;
+  std::vector<FinishedSession> arrived;  // since the last commit
   bool last_checkpoint_failed = false;
+  std::optional<CheckpointOrder> working;  // what the checkpointer is at
 
   void serve();  // answers all who can be answered now
   void give_order();
+  void checkpointer_begins();
   void want_rollback(Version version, CheckpointPromise promise);
   void order_done(const CheckpointDone& done);
   void answer_drains();
+  void submit(FinishedSession& session);
+  void commit();                                  // all that has arrived
+  void asker_died(const caf::actor_addr& asker);  // its permits come back
+  CheckpointReply recover();
   GateStatus status() const;
   static const char* name;
 };

@@ -50,6 +50,7 @@ void decode_step(Self self, Metrics& metrics, Activity& activity) {
 }
 
 void take_weights(Self self, const SnapshotPtr& weights, Metrics& metrics, Activity& activity) {
+  if (version_of(*weights) == self->state.decoder->version()) return;
   const BusyTimer busy(activity.generator_busy_ns);
   const expected<void> taken = self->state.decoder->swap(weights);
   if (!taken) log_error("generator", "weights refused, the old ones stay: " + taken.error().message);

@@ -9,6 +9,8 @@
 
 namespace millrace {
 
+inline constexpr const char* generator_died = "the generator died";
+
 struct GeneratorState {
   struct Asked {
     caf::typed_response_promise<TurnReply> promise;
@@ -22,6 +24,10 @@ struct GeneratorState {
   std::map<TurnId, Asked> turns;
   TurnId next_turn = 1;
   bool stepping = false;  // a step message is on its way
+
+  ~GeneratorState() {  // nobody waits for an answer of a generator that has died
+    for (auto& [id, asked] : turns) asked.promise.deliver(TurnReply(tl::unexpect, Error{generator_died}));
+  }
   static const char* name;
 };
 

@@ -114,6 +114,10 @@ ObserverActor::behavior_type observer(Self self, ObserverSetup setup) {
           self->state.start(*setup.activity);  // a value-only step belongs to no policy step
         }
       },
+      [self](start_atom) {
+        self->state.policy.clear();
+        self->state.value.clear();
+      },
       [self](status_atom) { return self->state.latest; },
   };
 }

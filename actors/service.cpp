@@ -1,5 +1,7 @@
 #include "actors/service.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -13,8 +15,10 @@
 #include "actors/spawn.hpp"
 #include "config/load.hpp"
 #include "runtime/log.hpp"
+#include "runtime/resumption.hpp"
 #include "runtime/state_directory.hpp"
 #include "runtime/step_json.hpp"
+#include "runtime/watchdog.hpp"
 
 namespace millrace {
 
@@ -66,52 +70,6 @@ class FrontDoor {
   GatewayActor gateway_;
 };
 
-// How the policy goes on: from which checkpoint, if any, and under which number.
-struct Resumption {
-  StoredCheckpointPtr checkpoint;
-  std::uint64_t incarnation = 1;
-  Version version = 0;
-};
-
-// The newest checkpoint that is whole. Errors: there are some, but none is whole; starting from scratch instead would
-// lose what was learned without anybody noticing.
-expected<StoredCheckpointPtr> newest_whole(const CheckpointStore& store, const std::vector<CheckpointRow>& rows) {
-  std::string last;
-  for (const CheckpointRow& row : rows) {
-    expected<StoredCheckpointPtr> stored = store.read(row);
-    if (stored) return stored;
-    last = stored.error().message;
-    log_warning("service", "checkpoint " + row.name + " is passed over: " + last);
-  }
-  if (rows.empty()) return StoredCheckpointPtr();
-  return fail("none of its " + std::to_string(rows.size()) + " checkpoints is whole (" + last + ")");
-}
-
-// A service that ended in order goes on under the same number. One that was killed may have published one version that
-// the ledger does not know of, so old weights get a number above that.
-expected<Resumption> resume(Ledger& ledger, const std::string& directory, const Model& model) {
-  const expected<LedgerPast> past = ledger.begin_incarnation(checksum_of(*model.weights));
-  if (!past) return tl::unexpected(past.error());
-  const CheckpointStore store(directory);
-  const std::vector<CheckpointRow> rows = ledger.checkpoints();
-  std::vector<std::string> names;
-  for (const CheckpointRow& row : rows) names.push_back(row.name);
-  if (auto cleaned = store.keep_only(names); !cleaned) return tl::unexpected(cleaned.error());
-  expected<StoredCheckpointPtr> checkpoint = newest_whole(store, rows);
-  if (!checkpoint) return tl::unexpected(checkpoint.error());
-
-  const CheckpointRow from = *checkpoint ? (*checkpoint)->row : CheckpointRow{};
-  Resumption resumption{*checkpoint, past->incarnation, past->published};
-  if (past->clean && past->step == from.step) return resumption;
-  resumption.version = past->published + 2;
-  const expected<int> queued_again = ledger.fork(from, resumption.version);
-  if (!queued_again) return tl::unexpected(queued_again.error());
-  log_warning("service", "the service before ended without a last checkpoint: version " +
-                             std::to_string(from.policy_version) + " goes on as " + std::to_string(resumption.version) +
-                             ", " + std::to_string(*queued_again) + " trajectories are queued again");
-  return resumption;
-}
-
 caf::actor_system_config& configure(caf::actor_system_config& config) {
   // Event-based actors do little work, and none of it for long; compute actors have threads of their own.
   config.set("scheduler.max-threads", std::size_t{2});
@@ -133,6 +91,7 @@ struct Service::State {
   std::shared_ptr<FrontDoor> door = std::make_shared<FrontDoor>();
   std::optional<HttpServer> http;
   Wiring wiring;
+  std::optional<Watchdog> watchdog;
   std::uint64_t steps_done = 0;
 
   void on_step(const StepReport& report) {
@@ -177,7 +136,7 @@ expected<Service> Service::start(ServiceOptions options) {
   }
   expected<Ledger> ledger = Ledger::open(settings.state.directory);
   if (!ledger) return tl::unexpected(ledger.error());
-  expected<Resumption> resumption = resume(*ledger, settings.state.directory, *model);
+  expected<Resumption> resumption = resume(*ledger, CheckpointStore(settings.state.directory), checksum_of(*model->weights));
   const auto unusable = [&](const std::string& why) {
     return fail(settings.state.directory + ": cannot go on from it: " + why +
                 ": bring back what belongs to it, or start anew with --fresh or another state.directory");
@@ -190,13 +149,14 @@ expected<Service> Service::start(ServiceOptions options) {
 
   state->configured_spec = spec->document();
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  expected<Preference> preference = Preference::open(settings.state.directory + "/reward_specs.jsonl",
-                                                     std::make_shared<const RewardSpec>(std::move(*spec)), now);
+  const auto configured = std::make_shared<const RewardSpec>(std::move(*spec));
+  expected<Preference> preference = Preference::open(preference_file(settings), configured, now);
   if (!preference) return tl::unexpected(preference.error());
 
   state->system = std::make_unique<caf::actor_system>(configure(state->config));
   Parts parts{std::make_shared<const Model>(std::move(*model)),
               std::move(*preference),
+              configured,
               *environments,
               std::make_shared<Ledger>(std::move(*ledger)),
               resumption->incarnation,
@@ -230,6 +190,10 @@ expected<Service> Service::start(ServiceOptions options) {
   }
   state->wiring.start();
   state->door->open(state->wiring.gateway);
+  state->watchdog.emplace(state->activity, settings.supervision.hang_s, [](const std::string& what) {
+    log_error("watchdog", what + " hangs (supervision.hang_s): the process ends");
+    _exit(1);
+  });
   log_info("service", "listening on http://" + settings.http.address + ":" + std::to_string(state->http->port()));
   return Service(std::move(state));
 }
@@ -240,6 +204,7 @@ Service& Service::operator=(Service&&) noexcept = default;
 
 Service::~Service() {
   if (!state_) return;
+  state_->watchdog.reset();
   state_->door->close();
   state_->events.end();
   state_->wiring.stop();

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "actors/exceptions.hpp"
+#include "actors/generator.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -83,7 +84,8 @@ void ask_for_turn(Self self) {
       .then(
           [self](const TurnReply& reply) {
             if (reply) return answer_turn(self, *reply);
-            submit(self, Ending::failed, Outcome::invalid, reply.error().message);
+            const bool died = reply.error().message == generator_died;
+            submit(self, Ending::failed, died ? Outcome::aborted : Outcome::invalid, reply.error().message);
           },
           [self](const caf::error& error) {
             submit(self, Ending::failed, Outcome::aborted, "generator: " + caf::to_string(error));

@@ -10,10 +10,30 @@ namespace {
 
 using Self = SessionHostActor::stateful_pointer<SessionHostState>;
 
-// No session outlives its host.
-void end(Self self, const caf::error& reason) {
-  for (const auto& [address, id] : self->state.live) self->send_exit(caf::actor_cast<caf::actor>(address), reason);
-  self->quit(reason);
+// Ends a session that cannot do it itself any more.
+void give_up(Self self, const std::shared_ptr<const SessionSetup>& setup, TrajectoryId id, Outcome outcome,
+             const char* reason) {
+  FinishedSession lost;
+  lost.trajectory.id = id;
+  lost.trajectory.environment = setup->settings.environment.name;
+  lost.outcome = outcome;
+  lost.reason = reason;
+  self->send(setup->gatekeeper, submit_atom_v, std::move(lost));
+}
+
+// A session that does not even get to its own deadline hangs in its environment. It cannot be stopped, only left.
+void leave_hung(Self self, const std::shared_ptr<const SessionSetup>& setup) {
+  constexpr std::chrono::duration<double> patience(2);  // beyond the deadline
+  const auto latest = std::chrono::steady_clock::now() -
+                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                          std::chrono::duration<double>(setup->settings.environment.deadline_s) + patience);
+  std::erase_if(self->state.live, [&](const auto& entry) {
+    const auto& [address, session_of] = entry;
+    if (session_of.since > latest) return false;
+    setup->metrics->environment_error(setup->settings.environment.name, "timeout");
+    give_up(self, setup, session_of.id, Outcome::expired, "hangs beyond its deadline");
+    return true;
+  });
 }
 
 void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup) {
@@ -23,11 +43,11 @@ void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup)
             const SessionActor started = environment_waits(setup->settings.environment.name)
                                              ? self->spawn<caf::monitored + caf::detached>(session, setup, id)
                                              : self->spawn<caf::monitored>(session, setup, id);
-            self->state.live.emplace(started.address(), id);
+            self->state.live.emplace(started.address(), SessionHostState::Live{id, std::chrono::steady_clock::now()});
             self->send(started, start_atom_v);
             ask_for_permit(self, setup);
           },
-          [self](const caf::error& gone) { end(self, gone); });
+          [self](const caf::error& gone) { self->quit(gone); });
 }
 
 }  // namespace
@@ -39,20 +59,23 @@ SessionHostActor::behavior_type session_host(Self self, std::shared_ptr<const Se
   self->set_down_handler([self, setup](const caf::down_msg& down) {
     const auto found = self->state.live.find(down.source);
     if (found == self->state.live.end()) return;
-    const TrajectoryId id = found->second;
+    const TrajectoryId id = found->second.id;
     self->state.live.erase(found);
     if (!down.reason) return;  // it has submitted its trajectory itself
     log_warning("session_host", "session " + std::to_string(id) + " died: " + caf::to_string(down.reason));
     setup->metrics->actor_restart("session");
-    FinishedSession lost;
-    lost.trajectory.id = id;
-    lost.trajectory.environment = setup->settings.environment.name;
-    lost.outcome = Outcome::env_failed;
-    lost.reason = "session died";
-    self->send(setup->gatekeeper, submit_atom_v, std::move(lost));
+    give_up(self, setup, id, Outcome::env_failed, "session died");
   });
-  self->set_exit_handler([self](const caf::exit_msg& exit) { end(self, exit.reason); });
-  return {[self, setup](start_atom) { ask_for_permit(self, setup); }};
+  return {
+      [self, setup](start_atom) {
+        ask_for_permit(self, setup);
+        self->send(self, expire_atom_v);
+      },
+      [self, setup](expire_atom) {
+        leave_hung(self, setup);
+        self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
+      },
+  };
 }
 
 }  // namespace millrace

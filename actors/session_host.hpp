@@ -1,6 +1,9 @@
 #pragma once
 // Keeps as many sessions alive as the gate permits: a permit, a session; a session that dies gives its permit back.
+#include <chrono>
 #include <map>
+
+#include <caf/send.hpp>
 
 #include "actors/protocol/interfaces.hpp"
 #include "runtime/environment.hpp"
@@ -20,7 +23,19 @@ struct SessionSetup {
 };
 
 struct SessionHostState {
-  std::map<caf::actor_addr, TrajectoryId> live;
+  struct Live {
+    TrajectoryId id = 0;
+    std::chrono::steady_clock::time_point since;
+  };
+  std::map<caf::actor_addr, Live> live;
+
+  ~SessionHostState() {  // no session outlives its host, whatever that dies of
+    for (const auto& [address, session_of] : live) {
+      if (const auto session = caf::actor_cast<caf::actor>(address)) {
+        caf::anon_send_exit(session, caf::exit_reason::kill);
+      }
+    }
+  }
   static const char* name;
 };
 

@@ -1,7 +1,9 @@
 #include "actors/spawn.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
+#include <utility>
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
@@ -15,25 +17,32 @@
 #include "actors/live.hpp"
 #include "actors/observer.hpp"
 #include "actors/policy_learner.hpp"
+#include "actors/relay.hpp"
 #include "actors/scorer.hpp"
 #include "actors/session_host.hpp"
+#include "actors/supervisor.hpp"
 #include "actors/value_learner.hpp"
-#include "runtime/log.hpp"
 
 namespace millrace {
 
 namespace {
 
-// Reports the first of these that dies of anything but a shutdown. Sessions are watched by their host.
-caf::behavior watchman(caf::event_based_actor* self, const std::vector<caf::actor>& watched,
-                       const std::function<void(const std::string&)>& on_failure) {
-  for (const caf::actor& actor : watched) self->monitor(actor);
-  self->set_down_handler([on_failure](const caf::down_msg& down) {
-    if (!down.reason || down.reason == caf::exit_reason::user_shutdown) return;
-    on_failure("an actor died: " + caf::to_string(down.reason));
-  });
-  return {[](start_atom) {}};
+// A relay with the interface of whoever stands behind it.
+template <class Actor>
+struct Place : Relayed {
+  explicit Place(caf::actor_system& system) : Relayed(make_relay(system)), actor(caf::actor_cast<Actor>(address)) {}
+  Actor actor;
+};
+
+using Actors = std::vector<caf::actor>;
+
+template <class... Typed>
+Actors actors_of(const Typed&... typed) {
+  return {caf::actor_cast<caf::actor>(typed)...};
 }
+
+void begin_nothing(const Actors&) {}
+void begin_first(const Actors& actors) { caf::anon_send(actors.front(), start_atom_v); }
 
 // Three actors compute: while the critic goes through its second pass the policy steps and the generator writes on. An
 // equal share each keeps every core busy; more threads than cores would only wait for each other at OpenMP's barriers.
@@ -47,74 +56,119 @@ int threads_each(const Settings& settings) {
 Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::function<void(const StepReport&)> on_step,
                      std::function<void(const std::string&)> on_failure) {
   const Settings& settings = parts.settings;
-  const LearnerSetup learner{parts.model,   settings,       threads_each(settings),
-                             parts.metrics, parts.activity, parts.pretrained};
+  const auto latest = std::make_shared<LatestWeights>(parts.model->weights);
 
-  auto gatekeeper_actor = system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
-  auto scorer_actor = system.spawn(
-      scorer, parts.preference, ScorerSetup{settings.reward.directory, parts.metrics, gatekeeper_actor, parts.events});
-  auto generator_actor =
-      system.spawn<caf::detached>(generator, parts.model, settings, learner.threads, parts.metrics, parts.activity);
-  const SessionSetup sessions{gatekeeper_actor,       gatekeeper_actor,       generator_actor, scorer_actor,
-                              parts.model->tokenizer, parts.make_environment, settings,        parts.metrics};
-  auto evaluator_actor = system.spawn<caf::detached>(evaluator, parts.model, sessions, learner.threads);
-  auto observer_actor =
-      system.spawn(observer, ObserverSetup{settings.guard, settings.evaluation, evaluator_actor, gatekeeper_actor,
-                                           parts.metrics, parts.activity, std::move(on_step)});
-  auto policy_actor =
-      system.spawn<caf::detached>(policy_learner, learner, gatekeeper_actor, generator_actor, observer_actor);
-  auto value_actor =
-      system.spawn<caf::detached>(value_learner, learner, gatekeeper_actor, policy_actor, observer_actor);
-  auto checkpointer_actor = system.spawn<caf::detached>(
-      checkpointer,
-      std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
-          gatekeeper_actor, value_actor, policy_actor, scorer_actor, CheckpointStore(settings.state.directory),
-          parts.model->name, parts.incarnation, parts.metrics}));
-  auto host_actor = system.spawn(session_host, std::make_shared<const SessionSetup>(sessions));
-  auto live_actor =
-      system.spawn(live, parts.interactions, parts.model->tokenizer, gatekeeper_actor, settings.batch, parts.metrics);
-  auto gateway_actor =
-      system.spawn(gateway, std::make_shared<const GatewaySetup>(GatewaySetup{
-                                gatekeeper_actor, generator_actor, scorer_actor, observer_actor, live_actor,
-                                parts.model, settings, parts.metrics, parts.events, parts.request_drain}));
+  // Everybody knows the others by their places; who stands there may be replaced. The gatekeeper owns the ledger and
+  // stays.
+  const Place<ObserverActor> observer_at(system);
+  const Place<EvaluatorActor> evaluator_at(system);
+  const Place<ScorerActor> scorer_at(system);
+  const Place<GeneratorActor> generator_at(system);
+  const Place<PolicyLearnerActor> policy_at(system);
+  const Place<ValueLearnerActor> value_at(system);
+  const Place<CheckpointerActor> checkpointer_at(system);
+  const Place<SessionHostActor> host_at(system);
+  const Place<LiveActor> live_at(system);
+  const Place<GatewayActor> gateway_at(system);
+  const GatekeeperActor gatekeeper_actor =
+      system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
 
+  const LearnerSetup learner{parts.model, latest, settings, threads_each(settings), parts.metrics, parts.activity};
+  const auto checkpoints = std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
+      gatekeeper_actor, value_at.actor, policy_at.actor, scorer_at.actor, CheckpointStore(settings.state.directory),
+      parts.model->name, parts.incarnation, threads_each(settings), parts.metrics});
+  const auto sessions = std::make_shared<const SessionSetup>(
+      SessionSetup{gatekeeper_actor, generator_at.actor, scorer_at.actor, parts.model->tokenizer,
+                   parts.make_environment, settings, parts.metrics});
+  const auto routes = std::make_shared<const GatewaySetup>(
+      GatewaySetup{gatekeeper_actor, generator_at.actor, scorer_at.actor, observer_at.actor, parts.model, settings,
+                   parts.metrics, parts.events, parts.request_drain, parts.activity});
+
+  const auto spawn_observer = [&system, parts, on_step](Version) {
+    return actors_of(
+        system.spawn(observer, ObserverSetup{parts.settings.guard, parts.metrics, parts.activity, on_step}));
+  };
+  // One that is started again finds what was in force in its file.
+  const auto spawn_scorer = [&system, parts, gatekeeper_actor, first = std::make_shared<bool>(true)](Version) {
+    Preference preference = parts.preference;
+    if (!std::exchange(*first, false)) {
+      const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+      auto opened = Preference::open(preference_file(parts.settings), parts.configured, now);
+      if (opened) preference = std::move(*opened);
+    }
+    return actors_of(
+        system.spawn(scorer, std::move(preference),
+                     ScorerSetup{parts.settings.reward.directory, parts.metrics, gatekeeper_actor, parts.events}));
+  };
+  const auto spawn_generator = [&system, parts, learner, latest](Version) {
+    auto model = std::make_shared<Model>(*parts.model);
+    model->weights = latest->get();
+    return actors_of(system.spawn<caf::detached>(generator, std::shared_ptr<const Model>(model), parts.settings,
+                                                 learner.threads, parts.metrics, parts.activity));
+  };
+  // What was published while it was on its way to its place would have been lost.
+  const auto begin_generator = [latest](const Actors& actors) {
+    caf::anon_send(actors.front(), weights_atom_v, latest->get());
+  };
+  // Learners begin with the weights that were loaded, under a number of their own.
+  const auto spawn_learners = [&system, learner, latest, gatekeeper_actor, generator = generator_at.actor,
+                               policy = policy_at.actor, observer = observer_at.actor](Version version) {
+    auto model = std::make_shared<Model>(*learner.model);
+    LearnerSetup own = learner;
+    if (version != version_of(*model->weights)) {
+      model->weights = renumbered(*model->weights, version);
+      own.model = model;
+      latest->put(model->weights);
+      caf::anon_send(generator, weights_atom_v, model->weights);
+      caf::anon_send(observer, start_atom_v);
+    }
+    return actors_of(system.spawn<caf::detached>(value_learner, own, gatekeeper_actor, policy, observer),
+                     system.spawn<caf::detached>(policy_learner, own, gatekeeper_actor, generator, observer));
+  };
+  const auto spawn_checkpointer = [&system, checkpoints](Version) {
+    return actors_of(system.spawn<caf::detached>(checkpointer, checkpoints));
+  };
+  const auto spawn_host = [&system, sessions](Version) { return actors_of(system.spawn(session_host, sessions)); };
+  const auto spawn_gateway = [&system, routes](Version) { return actors_of(system.spawn(gateway, routes)); };
+
+  const auto begin_learning = parts.learn ? begin_first : begin_nothing;
+
+  // From the source down, so that at the end nothing new arrives where somebody has already left.
+  const auto setup = std::make_shared<const SupervisorSetup>(
+      SupervisorSetup{{{{"gateway"}, {gateway_at}, spawn_gateway, begin_nothing},
+                       {{"session_host"}, {host_at}, spawn_host, begin_learning},
+                       {{"checkpointer"}, {checkpointer_at}, spawn_checkpointer, begin_first},
+                       {{"generator"}, {generator_at}, spawn_generator, begin_generator},
+                       {{"scorer"}, {scorer_at}, spawn_scorer, begin_nothing},
+                       {{"observer"}, {observer_at}, spawn_observer, begin_nothing},
+                       {{"value_learner", "policy_learner"}, {value_at, policy_at}, spawn_learners, begin_learning}},
+                      gatekeeper_actor,
+                      CheckpointStore(settings.state.directory),
+                      settings,
+                      parts.metrics,
+                      parts.activity,
+                      std::move(on_failure)});
   Wiring wiring;
-  wiring.gateway = gateway_actor;
-  wiring.scorer = scorer_actor;
+  std::vector<Actors> standing;
+  for (const Role& role : setup->roles) {
+    standing.push_back(role.spawn(version_of(*parts.model->weights)));
+    for (std::size_t i = 0; i < role.places.size(); ++i) {
+      role.places[i].relay->point_to(standing.back()[i]);
+      wiring.places.emplace(role.names[i], role.places[i].address);
+    }
+  }
+  wiring.gateway = gateway_at.actor;
+  wiring.scorer = scorer_at.actor;
   wiring.gatekeeper = gatekeeper_actor;
-  wiring.checkpointer = checkpointer_actor;
-  wiring.value = value_actor;
-  wiring.learns = parts.learn;
-  wiring.live = live_actor;
-  if (settings.environment.name != live_environment) wiring.host = host_actor;
-  // From the source down, so that nothing new arrives where somebody has already left.
-  const auto add = [&wiring](const auto& actor) { wiring.all.push_back(caf::actor_cast<caf::actor>(actor)); };
-  add(gateway_actor);
-  add(live_actor);
-  add(host_actor);
-  add(checkpointer_actor);
-  add(evaluator_actor);
-  add(value_actor);
-  add(policy_actor);
-  add(generator_actor);
-  add(scorer_actor);
-  add(gatekeeper_actor);
-  add(observer_actor);
-  wiring.all.push_back(system.spawn(watchman, wiring.all, std::move(on_failure)));
-
+  wiring.checkpointer = checkpointer_at.actor;
+  wiring.supervisor = system.spawn(supervisor, setup, standing);
   return wiring;
 }
 
-void Wiring::start() {
-  caf::anon_send(checkpointer, start_atom_v);
-  if (!learns) return;
-  caf::anon_send(value, start_atom_v);
-  caf::anon_send(live, start_atom_v);
-  if (host) caf::anon_send(host, start_atom_v);
-}
+void Wiring::start() { caf::anon_send(supervisor, start_atom_v); }
 
 void Wiring::stop() {
-  for (const caf::actor& actor : all) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
   *this = {};
 }
 

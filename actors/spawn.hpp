@@ -1,6 +1,7 @@
 #pragma once
 // The wiring diagram of the service: which actors there are, on which threads, and who knows whom.
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ namespace millrace {
 struct Parts {
   std::shared_ptr<const Model> model;
   Preference preference;
+  SpecPtr configured;  // the spec that the config names
   EnvironmentFactory make_environment;
   std::shared_ptr<Ledger> ledger;
   std::uint64_t incarnation = 1;
@@ -35,16 +37,24 @@ struct Parts {
   bool learn = true;  // false: no session begins
 };
 
+// Where the history of the reward spec lies.
+inline std::string preference_file(const Settings& settings) { return settings.state.directory + "/reward_specs.jsonl"; }
+
 struct Wiring {
   GatewayActor gateway;
   ScorerActor scorer;
   GatekeeperActor gatekeeper;
   CheckpointerActor checkpointer;
+<<<<<<< HEAD
   ValueLearnerActor value;
   LiveActor live;
   SessionHostActor host;  // none where only applications' traffic is trained
   bool learns = true;
   std::vector<caf::actor> all;  // in the order in which they are stopped
+=======
+  caf::actor supervisor;
+  std::map<std::string, caf::actor> places;  // by name: whoever stands there gets what is sent to it
+>>>>>>> durable
 
   void start();  // training begins
   void stop();   // asks all actors to end and forgets them

@@ -4,6 +4,7 @@
 // complete; other baselines (models/reward_baseline.hpp) have nothing to learn.
 #include <memory>
 
+#include "actors/latest_weights.hpp"
 #include "actors/protocol/interfaces.hpp"
 #include "models/reward_baseline.hpp"
 #include "models/value_learner.hpp"
@@ -14,6 +15,7 @@ namespace millrace {
 
 struct LearnerSetup {
   std::shared_ptr<const Model> model;
+  std::shared_ptr<LatestWeights> latest;
   Settings settings;
   int threads = 1;
   Metrics* metrics = nullptr;

@@ -167,6 +167,10 @@ std::vector<Field> fields_of(Settings& s) {
        "of all callers together, probes not counted; 0 = no limit"},
 
       {"state.directory", &s.state.directory, any(), "", "ledger and checkpoints; empty = state/<preset>"},
+      {"state.keep_days", &s.state.keep_days, above_to(0, 36500), "days",
+       "that a trajectory stays in the ledger once it is settled"},
+      {"state.keep_mb", &s.state.keep_mb, from_to(1, 1e9), "MiB",
+       "the ledger may hold; beyond them the oldest settled trajectories leave earlier"},
 
       {"checkpoint.every_steps", &s.checkpoint.every_steps, from_to(1, most), "steps",
        "batches from one checkpoint to the next"},
@@ -177,6 +181,13 @@ std::vector<Field> fields_of(Settings& s) {
 
       {"drain.grace_s", &s.drain.grace_s, from_to(0, most_seconds), "seconds",
        "from SIGTERM to the end, the last checkpoint included"},
+
+      {"supervision.restarts_per_minute", &s.supervision.restarts_per_minute, from_to(0, most), "restarts",
+       "of one actor; more of them end the service"},
+      {"supervision.backoff_s", &s.supervision.backoff_s, from_to(0, 60), "seconds",
+       "before the second start within a minute, twice as long each time, 5 at most"},
+      {"supervision.hang_s", &s.supervision.hang_s, above_to(0, most_seconds), "seconds",
+       "that one decode step or one pass of a learner may take; then the process ends"},
   };
 }
 

@@ -114,6 +114,8 @@ struct HttpSettings {
 
 struct StateSettings {
   std::string directory;  // ledger and checkpoints; empty = state/<preset>
+  double keep_days = 30;  // that a trajectory stays in the ledger once it is settled
+  int keep_mb = 4096;     // MiB the ledger may hold; beyond them the oldest settled trajectories leave earlier
 };
 
 struct CheckpointSettings {
@@ -122,6 +124,12 @@ struct CheckpointSettings {
   // What becomes of trajectories sampled by policies that a rollback or a recovery abandoned: reject = they end as
   // rolled_back; train = they are trained, their lag counted from the fork.
   std::string abandoned = "reject";
+};
+
+struct SupervisionSettings {
+  int restarts_per_minute = 10;  // of one actor; more of them end the service
+  double backoff_s = 0.05;       // seconds before the second start within a minute, twice as long each time, 5 at most
+  double hang_s = 600;           // seconds that one decode step or one pass of a learner may take; then the process ends
 };
 
 struct DrainSettings {
@@ -156,6 +164,7 @@ struct Settings {
   StateSettings state;
   CheckpointSettings checkpoint;
   DrainSettings drain;
+  SupervisionSettings supervision;
 };
 
 }  // namespace millrace

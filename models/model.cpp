@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "models/gguf_weights.hpp"
 #include "models/transformer.hpp"
@@ -75,5 +76,13 @@ expected<Model> load_model(const ModelSettings& settings, std::uint64_t seed) {
 }
 
 void use_threads(int threads) { at::set_num_threads(threads); }
+
+std::string machine_type() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(": ") + 2);
+  }
+  return "unknown";
+}
 
 }  // namespace millrace

@@ -31,4 +31,7 @@ expected<Model> load_model(const ModelSettings& settings, std::uint64_t seed);
 // Threads that one call into models/ may use, on the calling thread. Every compute actor calls it when it starts.
 void use_threads(int threads);
 
+// What results may depend on in their last bits: the processor.
+std::string machine_type();
+
 }  // namespace millrace

@@ -61,13 +61,14 @@ Gatekeeper::Gatekeeper(const Settings& settings, Version learner, Ledger ledger,
   ledger_.keep_whole_groups(settings.recipe.grouping.size);
   load_queue();
   metrics_.lifetime_trained(ledger_.counts().trained);
+  metrics_.policy_version(learner_);
   show();
 }
 
 int Gatekeeper::capacity() const {
   const int size = settings_.recipe.grouping.size;
   const int of_opened = static_cast<int>(after_group_ - next_member_);
-  if (mode_ != GateMode::open || !pacing_.may_start(gate_.running())) return of_opened;
+  if (mode_ != GateMode::open || !problem_.empty() || !pacing_.may_start(gate_.running())) return of_opened;
   // Sessions may outlive their group when that has waited too long: they count, too.
   const int fitting = (settings_.sessions.limit - running_ - of_opened) / size;
   return std::max(0, std::min(gate_.capacity(), fitting)) * size + of_opened;
@@ -77,8 +78,8 @@ bool Gatekeeper::may_start() const { return capacity() > 0; }
 
 TrajectoryId Gatekeeper::acquire() {
   if (!may_start()) {
-    if (mode_ != GateMode::open) {
-      metrics_.gate_decision("wait", name_of(mode_));
+    if (mode_ != GateMode::open || !problem_.empty()) {
+      metrics_.gate_decision("wait", state());
       return 0;
     }
     const bool full = running_ + settings_.recipe.grouping.size > settings_.sessions.limit;
@@ -102,35 +103,99 @@ TrajectoryId Gatekeeper::acquire() {
   return id;
 }
 
+void Gatekeeper::submit(std::vector<Submission> submissions) {
+  for (Submission& submission : submissions) {
+    if (submission.outcome != Outcome::queued) continue;
+    if (submission.trajectory.created < expire_before_) {
+      submission.outcome = Outcome::expired;
+      submission.reason = preference_shift;
+    } else if (!groups_.is_open(group_of(submission.trajectory.id, settings_.recipe.grouping.size))) {
+      submission.outcome = Outcome::expired;
+      submission.reason = "its group has closed without it";
+    } else if (is_abandoned(submission.trajectory)) {
+      submission.outcome = Outcome::rolled_back;
+      submission.reason = "sampled by an abandoned policy";
+    }
+  }
+  write(std::move(submissions));
+  show();
+}
+
 void Gatekeeper::submit(Trajectory trajectory, Outcome outcome, const std::string& reason) {
-  const TrajectoryId group = group_of(trajectory.id, settings_.recipe.grouping.size);
-  const bool left_behind = outcome == Outcome::queued && !groups_.is_open(group);
-  const bool shifted = outcome == Outcome::queued && trajectory.created < expire_before_;
-  if (left_behind || shifted) outcome = Outcome::expired;
+  std::vector<Submission> one;
+  one.push_back({std::move(trajectory), outcome, reason});
+  submit(std::move(one));
+}
+
+// All in one commit. What cannot be written because of the disk waits with its permit until it can.
+void Gatekeeper::write(std::vector<Submission> submissions) {
+  if (submissions.empty()) return;
   const auto started = std::chrono::steady_clock::now();
-  const bool abandoned = outcome == Outcome::queued && is_abandoned(trajectory);
-  if (abandoned) outcome = Outcome::rolled_back;
-  const expected<void> durable = ledger_.accept(trajectory, outcome,
-                                                shifted       ? preference_shift
-                                                : left_behind ? "its group has closed without it"
-                                                : abandoned   ? "sampled by an abandoned policy"
-                                                              : reason);
-  metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(), 1);
+  const expected<void> durable = ledger_.accept(submissions);
+  metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(),
+                         submissions.size());
+  if (durable) {
+    for (Submission& submission : submissions) accepted(std::move(submission));
+  } else if (submissions.size() > 1) {
+    for (Submission& submission : submissions) {  // one of them may be at fault
+      std::vector<Submission> one;
+      one.push_back(std::move(submission));
+      write(std::move(one));
+    }
+  } else if (durable.error().message.find("constraint") != std::string::npos) {
+    // The row itself is wrong, which is a bug: it is as if the session had never been, and the service goes on.
+    log_error("gatekeeper", durable.error().message);
+    submissions.front().outcome = Outcome::aborted;
+    accepted(std::move(submissions.front()));
+  } else {
+    degraded(durable.error().message);
+    unwritten_.push_back(std::move(submissions.front()));
+  }
+}
+
+// What follows from a submission that is in the ledger.
+void Gatekeeper::accepted(Submission submission) {
+  Trajectory& trajectory = submission.trajectory;
+  const TrajectoryId group = group_of(trajectory.id, settings_.recipe.grouping.size);
   --running_;
   std::optional<Trajectory> member;
-  if (!durable) {
-    // Not durable is not accepted: it is as if the session had never been, and the service goes on.
-    log_error("gatekeeper", durable.error().message);
-    metrics_.outcome(Outcome::aborted, trajectory.action_tokens());
-  } else if (outcome == Outcome::queued) {
+  if (submission.outcome == Outcome::queued) {
     metrics_.reward(trajectory.score.total, trajectory.score.spec_version);
     renumber(trajectory, lineage_);
     member = std::move(trajectory);
   } else {
-    metrics_.outcome(outcome, trajectory.action_tokens());
+    metrics_.outcome(submission.outcome, trajectory.action_tokens());
   }
   if (auto closed = groups_.arrive(group, std::move(member))) close_group(std::move(*closed));
+}
+
+void Gatekeeper::degraded(const std::string& why) {
+  if (problem_.empty()) log_error("gatekeeper", why + ": nothing new begins until the ledger can be written again");
+  problem_ = why;
+  metrics_.degraded(true);
+}
+
+void Gatekeeper::retry() {
+  if (problem_.empty()) return;
+  while (!unsettled_.empty()) {
+    const Settlement& next = unsettled_.front();
+    if (!ledger_.settle(next.ids, next.outcome, next.reason, next.version, next.step, next.passes)) return;
+    unsettled_.pop_front();
+  }
+  const std::string before = std::exchange(problem_, {});
+  write(std::exchange(unwritten_, {}));
+  if (!problem_.empty()) return;
+  log_info("gatekeeper", "the ledger can be written again, after: " + before);
+  metrics_.degraded(false);
   show();
+}
+
+void Gatekeeper::prune(double unix_now) {
+  const std::vector<CheckpointRow> checkpoints = ledger_.checkpoints();
+  const std::uint64_t oldest = checkpoints.empty() ? 0 : checkpoints.back().step;
+  const auto gone =
+      ledger_.prune(unix_now - settings_.state.keep_days * 86400, std::int64_t{settings_.state.keep_mb} << 20, oldest);
+  if (!gone) log_warning("gatekeeper", gone.error().message);
 }
 
 void Gatekeeper::expire_groups(double now) {
@@ -156,7 +221,11 @@ void Gatekeeper::close_group(ClosedGroup group) {
   const auto is_live = [](const std::vector<TrajectoryPtr>& members) {
     return members.front()->environment == live_environment;
   };
-  const auto place = is_live(group.members) ? std::find_if_not(queue_.begin(), queue_.end(), is_live) : queue_.end();
+  auto place = is_live(group.members) ? std::find_if_not(queue_.begin(), queue_.end(), is_live) : queue_.end();
+  if (pacing_.in_order()) {
+    place = std::find_if(queue_.begin(), queue_.end(),
+                         [&](const auto& other) { return other.front()->id > group.members.front()->id; });
+  }
   queue_.insert(place, std::move(group.members));
 }
 
@@ -186,12 +255,14 @@ void Gatekeeper::judge_next_group(double now) {
 Taken Gatekeeper::take(int max, double now) {
   Taken taken;
   if (!may_take()) return taken;
+  if (pacing_.in_order() && step_groups_ == 0 && std::ssize(queue_) < batch_) return taken;
   while (std::ssize(taken.trajectories) < max) {
     while (fresh_.empty() && !queue_.empty() && step_groups_ < batch_) judge_next_group(now);
     if (fresh_.empty()) break;
     taken.trajectories.push_back(std::move(fresh_.front()));
     fresh_.pop_front();
   }
+  if (!taken.trajectories.empty()) passes_.insert(passes_.end(), taken.trajectories.size(), ++pass_);
   show();
   step_complete_ = !held_ && fresh_.empty() &&
                    (step_groups_ >= batch_ || (step_groups_ >= min_batch_ && queue_.empty() && now >= step_deadline()));
@@ -256,8 +327,13 @@ void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome 
     metrics_.outcome(outcome, trajectory->action_tokens());
   }
   const auto started = std::chrono::steady_clock::now();
-  if (auto written = ledger_.settle(ids, outcome, reason, learner_, step); !written) {
-    log_error("gatekeeper", written.error().message);
+  // In order: a batch must not be settled before the one before it.
+  expected<void> written = unsettled_.empty() ? ledger_.settle(ids, outcome, reason, learner_, step, step > 0 ? passes_ : std::vector<int>()) : fail(problem_);
+  if (!written && written.error().message.find("is not queued") != std::string::npos) {
+    log_error("gatekeeper", written.error().message);  // a bug; to try again would not help
+  } else if (!written) {
+    degraded(written.error().message);
+    unsettled_.push_back({ids, outcome, reason, learner_, step, step > 0 ? passes_ : std::vector<int>()});
   }
   metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(), ids.size());
 }
@@ -266,6 +342,8 @@ void Gatekeeper::settle_step(Outcome outcome, const std::string& reason) {
   settle(step_, outcome, reason, ++step_number_);
   gate_.leave(step_groups_);
   step_.clear();
+  passes_.clear();
+  pass_ = 0;
   step_groups_ = 0;
   step_complete_ = false;
   show();

@@ -44,6 +44,7 @@ class Gatekeeper {
   // Takes a finished session's trajectory. Durable on return when its outcome is `queued`; any other outcome writes it
   // down with its reason and gives the permit back.
   void submit(Trajectory trajectory, Outcome outcome, const std::string& reason);
+  void submit(std::vector<Submission> submissions);  // the same for several, in one commit
   // Closes groups that have waited too long. `now` as below; called once in a while.
   void expire_groups(double now);
 
@@ -67,9 +68,15 @@ class Gatekeeper {
 
   // Checkpoints. While the gate holds, the open step is not completed, so both learners stay at the same batch.
   bool step_in_progress() const { return step_complete_; }
+  // While the ledger cannot be written nothing new begins; what has come in waits. Called once in a while.
+  void retry();
+  void prune(double unix_now);                             // what is too old, or too much; called once in a while
+  const std::string& problem() const { return problem_; }  // why it cannot be written; empty: it can
+  const char* state() const { return problem_.empty() ? name_of(mode_) : "degraded"; }
   void hold(bool held) { held_ = held; }
   bool checkpoint_due() const { return step_number_ - checkpointed_ >= every_steps_; }
   std::uint64_t checkpointed_step() const { return checkpointed_; }
+  std::size_t forks() const { return lineage_.forks(); }
   std::uint64_t step_number() const { return step_number_; }  // batches the critic has learned from
   // A finished checkpoint becomes the one to go on from. Returns the names of those that stay.
   expected<std::vector<std::string>> checkpointed(const CheckpointRow& row);
@@ -85,6 +92,9 @@ class Gatekeeper {
   double step_deadline() const;  // when min_batch suffices; infinity while the step is empty
 
  private:
+  void write(std::vector<Submission> submissions);
+  void accepted(Submission submission);
+  void degraded(const std::string& why);
   void close_group(ClosedGroup group);
   void judge_next_group(double now);
   void settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason,
@@ -111,9 +121,22 @@ class Gatekeeper {
   std::deque<TrajectoryPtr> fresh_;               // of groups in the open step: judged, not yet handed out
   std::vector<TrajectoryPtr> step_;               // judged for the open step
   int step_groups_ = 0;
+  std::vector<int> passes_;  // of what was handed out of the open step: which pass of the learners it is in
+  int pass_ = 0;
   bool step_complete_ = false;
   double step_started_ = 0;
   double expire_before_ = 0;  // sessions that began earlier (Unix seconds) are dropped at their end
+  struct Settlement {
+    std::vector<TrajectoryId> ids;
+    Outcome outcome;
+    std::string reason;
+    Version version;
+    std::uint64_t step;
+    std::vector<int> passes;
+  };
+  std::string problem_;
+  std::vector<Submission> unwritten_;  // with their permits
+  std::deque<Settlement> unsettled_;
   Lineage lineage_;
   GateMode mode_ = GateMode::open;
   bool held_ = false;

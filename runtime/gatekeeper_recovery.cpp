@@ -1,5 +1,5 @@
-// The gatekeeper's part in checkpoints, rollbacks and restarts: what of the ledger is still to be trained, and how old it
-// is in today's counting of versions.
+// The gatekeeper's part in checkpoints, rollbacks and restarts: what of the ledger is still to be trained, and how old
+// it is in today's counting of versions.
 #include <algorithm>
 #include <map>
 
@@ -24,7 +24,7 @@ const char* name_of(GateMode mode) {
 }
 
 bool Gatekeeper::may_take() const {
-  if (step_complete_ || steps_left_ == 0 || mode_ == GateMode::paused) return false;
+  if (step_complete_ || steps_left_ == 0 || mode_ == GateMode::paused || !problem_.empty()) return false;
   return mode_ == GateMode::open || gate_.running() > 0;
 }
 
@@ -42,6 +42,8 @@ void Gatekeeper::load_queue() {
   queue_.clear();
   fresh_.clear();
   step_.clear();
+  passes_.clear();
+  pass_ = 0;
   step_groups_ = 0;
   step_complete_ = false;
   recover_open_groups();
@@ -70,6 +72,7 @@ void Gatekeeper::load_queue() {
     const auto written = ledger_.settle(damaged, Outcome::invalid, "its tokens cannot be read any more", learner_);
     if (!written) log_error("gatekeeper", written.error().message);
   }
+  if (pacing_.in_order()) std::sort(order.begin(), order.end());
   for (const TrajectoryId group : order) {
     ClosedGroup closed = groups_.close(std::move(members[group]));
     if (closed.dropped.empty()) {
@@ -97,6 +100,7 @@ void Gatekeeper::recover_open_groups() {
 }
 
 expected<std::vector<std::string>> Gatekeeper::checkpointed(const CheckpointRow& row) {
+  if (!problem_.empty()) return fail(problem_);  // its trajectories are not settled yet
   if (auto named = ledger_.name_checkpoint(row, settings_.checkpoint.keep); !named) {
     return tl::unexpected(named.error());
   }
@@ -107,6 +111,7 @@ expected<std::vector<std::string>> Gatekeeper::checkpointed(const CheckpointRow&
 }
 
 expected<void> Gatekeeper::rolled_back(const CheckpointRow& row, Version resumed_as) {
+  if (!problem_.empty()) return fail(problem_);
   const auto queued_again = ledger_.fork(row, resumed_as);
   if (!queued_again) return tl::unexpected(queued_again.error());
   lineage_ = ledger_.lineage();

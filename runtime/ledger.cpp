@@ -91,6 +91,28 @@ std::deque<TrajectoryId> ids_given_back(const Database& database, std::int64_t l
   return missing;
 }
 
+LedgerCounts count_rows(const Database& database) {
+  // accepted counts all rows by itself; it is not the sum of the others.
+  auto rows =
+      value_of(database.prepare("select 'accepted', count(*) from trajectories union all select state, "
+                                "count(*) from trajectories group by state"));
+  LedgerCounts counts;
+  while (value_of(rows.step())) {
+    const std::string name = rows.text(0);
+    auto& count = name == "accepted"  ? counts.accepted
+                  : name == "trained" ? counts.trained
+                  : name == "queued"  ? counts.queued
+                                      : counts.rejected;
+    count += static_cast<std::uint64_t>(rows.integer(1));
+  }
+  const auto trained = static_cast<std::uint64_t>(fact(database, "pruned_trained"));
+  const auto rejected = static_cast<std::uint64_t>(fact(database, "pruned_rejected"));
+  counts.trained += trained;
+  counts.rejected += rejected;
+  counts.accepted += trained + rejected;
+  return counts;
+}
+
 }  // namespace
 
 Ledger::Ledger(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -106,7 +128,7 @@ expected<Ledger> Ledger::open(const std::string& state_directory) {
   const auto last_id = database->number("select max(id) from trajectories");
   const auto last_position = database->number("select max(position) from trajectories");
   if (!last_id || !last_position) return tl::unexpected(database->error());
-  auto state = std::make_unique<State>(State{std::move(*lock), std::move(*database), 0, {}, 0});
+  auto state = std::make_unique<State>(State{std::move(*lock), std::move(*database), 0, {}, 0, {}});
   state->last_id = static_cast<TrajectoryId>(*last_id);
   state->last_position = *last_position;
   state->given_back = ids_given_back(state->database, *last_id);
@@ -116,7 +138,7 @@ expected<Ledger> Ledger::open(const std::string& state_directory) {
 expected<Ledger> Ledger::open_read_only(const std::string& state_directory) {
   auto database = open_ledger_file_read_only(state_directory);
   if (!database) return tl::unexpected(database.error());
-  return Ledger(std::make_unique<State>(State{std::nullopt, std::move(*database), 0, {}, 0}));
+  return Ledger(std::make_unique<State>(State{std::nullopt, std::move(*database), 0, {}, 0, {}}));
 }
 
 TrajectoryId Ledger::next_id() {
@@ -137,7 +159,9 @@ void Ledger::keep_whole_groups(int size) {
 expected<void> Ledger::accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason) {
   auto transaction = Transaction::begin(state_->database);
   if (!transaction) return tl::unexpected(transaction.error());
-  return insert(trajectory, outcome, reason).and_then([&] { return transaction->commit(); });
+  const auto written = insert(trajectory, outcome, reason).and_then([&] { return transaction->commit(); });
+  if (written) count(outcome);
+  return written;
 }
 
 expected<void> Ledger::accept(const std::vector<Submission>& submissions) {
@@ -147,7 +171,15 @@ expected<void> Ledger::accept(const std::vector<Submission>& submissions) {
     const auto written = insert(submission.trajectory, submission.outcome, submission.reason);
     if (!written) return written;
   }
-  return transaction->commit();
+  if (auto committed = transaction->commit(); !committed) return committed;
+  for (const Submission& submission : submissions) count(submission.outcome);
+  return {};
+}
+
+void Ledger::count(Outcome outcome) {
+  if (!state_->counts) return;
+  ++state_->counts->accepted;
+  ++(outcome == Outcome::queued ? state_->counts->queued : state_->counts->rejected);
 }
 
 expected<void> Ledger::insert(const Trajectory& trajectory, Outcome outcome, const std::string& reason) {
@@ -176,19 +208,21 @@ expected<void> Ledger::insert(const Trajectory& trajectory, Outcome outcome, con
 }
 
 expected<void> Ledger::settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
-                              Version version, std::uint64_t step) {
+                              Version version, std::uint64_t step, const std::vector<int>& passes) {
   if (outcome == Outcome::queued) throw std::logic_error("Ledger: a trajectory is settled once and for all");
   const Database& database = state_->database;
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
   auto update = database.prepare(
-      "update trajectories set outcome = ?2, reason = ?3, version = ?4, settled = ?5, step = ?6, step_position = ?7 "
+      "update trajectories set outcome = ?2, reason = ?3, version = ?4, settled = ?5, step = ?6, step_position = ?7, "
+      "step_pack = ?8 "
       "where id = ?1 and outcome = 'queued'");
   if (!update) return tl::unexpected(update.error());
   int position = 0;
   for (const TrajectoryId id : ids) {
     if (step > 0) {
-      update->bind(id, name_of(outcome), reason, version, unix_now(), step, ++position);
+      const int pass = passes.empty() ? 1 : passes.at(static_cast<std::size_t>(position));
+      update->bind(id, name_of(outcome), reason, version, unix_now(), step, ++position, pass);
     } else {
       update->bind(id, name_of(outcome), reason, version, unix_now());  // the rest is null
     }
@@ -200,7 +234,12 @@ expected<void> Ledger::settle(const std::vector<TrajectoryId>& ids, Outcome outc
   expected<void> noted;
   if (outcome == Outcome::trained) noted = set_fact(database, "published", static_cast<std::int64_t>(version));
   if (noted && step > 0) noted = set_fact(database, "step", static_cast<std::int64_t>(step));
-  return noted.and_then([&] { return transaction->commit(); });
+  noted = noted.and_then([&] { return transaction->commit(); });
+  if (noted && state_->counts) {
+    state_->counts->queued -= ids.size();
+    (outcome == Outcome::trained ? state_->counts->trained : state_->counts->rejected) += ids.size();
+  }
+  return noted;
 }
 
 expected<void> Ledger::rescore(const std::vector<std::shared_ptr<const Trajectory>>& trajectories) {
@@ -242,20 +281,10 @@ expected<void> Ledger::redact(const std::vector<TrajectoryId>& ids) {
 }
 
 LedgerCounts Ledger::counts() const {
-  // accepted counts all rows by itself; it is not the sum of the others.
-  auto rows =
-      value_of(state_->database.prepare("select 'accepted', count(*) from trajectories union all select state, "
-                                        "count(*) from trajectories group by state"));
-  LedgerCounts counts;
-  while (value_of(rows.step())) {
-    const std::string name = rows.text(0);
-    auto& count = name == "accepted"  ? counts.accepted
-                  : name == "trained" ? counts.trained
-                  : name == "queued"  ? counts.queued
-                                      : counts.rejected;
-    count = static_cast<std::uint64_t>(rows.integer(1));
-  }
-  return counts;
+  State& s = *state_;
+  if (!s.lock) return count_rows(s.database);  // somebody else writes
+  if (!s.counts) s.counts = count_rows(s.database);
+  return *s.counts;
 }
 
 json Ledger::list(const std::optional<std::string>& state, int limit) const {
@@ -269,7 +298,9 @@ json Ledger::list(const std::optional<std::string>& state, int limit) const {
 }
 
 std::optional<json> Ledger::find(TrajectoryId id) const {
-  auto row = value_of(state_->database.prepare(std::string(listed_columns) + "where id = ?1"));
+  std::string columns = listed_columns;
+  columns.insert(columns.rfind(" from "), ", position, step, step_position, policy_version_finished");
+  auto row = value_of(state_->database.prepare(columns + "where id = ?1"));
   row.bind(id);
   if (!value_of(row.step())) return std::nullopt;
   return row_to_json(row);

@@ -56,9 +56,9 @@ class Ledger {
   expected<void> accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason);
   // Writes what became of queued trajectories, all in one commit. version: the published version that holds them
   // (trained), or the learner's version at the judgement. step: the batch that learned from them, in the order of
-  // `ids`; 0 = none did.
+  // `ids`; 0 = none did. passes[i]: the pass in which ids[i] went through the learners; none given: all in one.
   expected<void> settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
-                        Version version, std::uint64_t step = 0);
+                        Version version, std::uint64_t step = 0, const std::vector<int>& passes = {});
 
   // Gives queued trajectories another score, all in one commit.
   expected<void> rescore(const std::vector<std::shared_ptr<const Trajectory>>& trajectories);
@@ -69,6 +69,12 @@ class Ledger {
   expected<void> end_incarnation();                // in order: nothing was published after the newest checkpoint
   std::vector<CheckpointRow> checkpoints() const;  // of the surviving lineage, newest first
   expected<void> name_checkpoint(const CheckpointRow& row, int keep);  // and forgets all but the newest `keep`
+  struct Learned {
+    TrajectoryId id = 0;
+    int pass = 1;
+    Version version = 0;
+  };
+  std::vector<Learned> batch(std::uint64_t step) const;  // what that batch learned from, in its order
   std::uint64_t step() const;                                          // batches the critic has learned from
   Lineage lineage() const;
   // Goes on from this checkpoint (policy_version and step are read) under a new number: what was learned from after it
@@ -80,18 +86,24 @@ class Ledger {
   // Deletes the words and the tokens of these; what became of them stays. Not yet those of one that is queued, and not
   // the tokens of one that a rollback could still queue again.
   expected<void> redact(const std::vector<TrajectoryId>& ids);
+  // Removes settled trajectories, the oldest first, up to a thousand a call: those settled before that Unix time, or
+  // any while the file holds more bytes. What was learned after batch `step` stays: a checkpoint may go back to it. The
+  // counts go on as if all were there. Returns how many are gone. (ledger_retention.cpp)
+  expected<int> prune(double settled_before, std::int64_t most_bytes, std::uint64_t step);
 
   LedgerCounts counts() const;
   // Newest first, without token payloads: id, state, outcome, reason, environment, task, answer, reward, reward_parts,
   // reward_spec, reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest/newest, version,
   // created, seconds.
   nlohmann::json list(const std::optional<std::string>& state, int limit) const;
-  std::optional<nlohmann::json> find(TrajectoryId id) const;  // the same for one
+  // The same for one, with position, step and step_position (null: no batch learned from it), policy_version_finished.
+  std::optional<nlohmann::json> find(TrajectoryId id) const;
   // The full trajectory, token payloads included, bit for bit.
   expected<Trajectory> read(TrajectoryId id) const;
 
  private:
   struct State;
+  void count(Outcome outcome);
   expected<void> insert(const Trajectory& trajectory, Outcome outcome, const std::string& reason);
   explicit Ledger(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

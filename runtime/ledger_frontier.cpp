@@ -103,8 +103,21 @@ expected<int> Ledger::fork(const CheckpointRow& from, Version resumed_as) {
                      .and_then([&] { return set_fact(database, "step", static_cast<std::int64_t>(from.step)); })
                      .and_then([&] { return set_fact(database, "published", static_cast<std::int64_t>(resumed_as)); })
                      .and_then([&] { return transaction->commit(); });
+  state_->counts.reset();
   if (!written) return tl::unexpected(written.error());
   return queued;
+}
+
+std::vector<Ledger::Learned> Ledger::batch(std::uint64_t step) const {
+  auto rows = value_of(state_->database.prepare(
+      "select id, step_pack, version from trajectories where step = ?1 order by step_position"));
+  rows.bind(step);
+  std::vector<Learned> batch;
+  while (value_of(rows.step())) {
+    batch.push_back({static_cast<TrajectoryId>(rows.integer(0)), static_cast<int>(rows.integer(1)),
+                     static_cast<Version>(rows.integer(2))});
+  }
+  return batch;
 }
 
 std::uint64_t Ledger::step() const { return static_cast<std::uint64_t>(fact(state_->database, "step")); }

@@ -16,6 +16,7 @@ struct Ledger::State {
   TrajectoryId last_id = 0;
   std::deque<TrajectoryId> given_back;  // ids of sessions that a former process never finished
   std::int64_t last_position = 0;       // in the order of acceptance
+  std::optional<LedgerCounts> counts;   // kept up to date by whoever writes
 };
 
 // For reads whose interface has no room for an error: only a broken disk or a bug fails there.

@@ -19,6 +19,7 @@ class Lineage {
   Lineage() = default;
   explicit Lineage(std::vector<Fork> forks) : forks_(std::move(forks)) {}  // oldest first
   void add(const Fork& fork) { forks_.push_back(fork); }
+  std::size_t forks() const { return forks_.size(); }
 
   // The number that a policy has in today's counting, so that lag stays the number of batches published since: a
   // version k batches before the fork counts as k before the one it was resumed as. Nothing: it is abandoned.

@@ -117,6 +117,7 @@ struct MetricFamilies {
                 {"wait", "staleness"},
                 {"wait", "paused"},
                 {"wait", "draining"},
+                {"wait", "degraded"},
                 {"reject", "stale"},
                 {"other", "other"}});
   Gauge& gate_capacity = gauge("gate_capacity", "Sessions that may start now.");
@@ -185,6 +186,7 @@ struct MetricFamilies {
                                        {"actor"}, singles(mailboxes));
   Counter& ledger_records = counter("ledger_records_total", "Records written to the ledger.");
   Histogram& ledger_commit = histogram("ledger_commit_duration_seconds", "Time of a durable commit.", second_buckets);
+  Gauge& degraded = gauge("degraded", "1 while the ledger cannot be written and nothing new begins.");
   Series<Counter> checkpoints = counters("checkpoints_total", "Checkpoints written, and those that could not be.",
                                          {"result"}, singles({"ok", "failed"}));
   Histogram& checkpoint_duration =

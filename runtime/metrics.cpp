@@ -194,6 +194,8 @@ void Metrics::feedback(int code) { state_->feedback.at({std::to_string(code)}).I
 void Metrics::live_lessons(std::size_t count) { state_->live_lessons.Set(static_cast<double>(count)); }
 void Metrics::actor_restart(const char* actor) { state_->actor_restarts.at({actor}).Increment(); }
 
+void Metrics::degraded(bool is) { state_->degraded.Set(is ? 1 : 0); }
+
 void Metrics::checkpoint(bool ok, double seconds) {
   state_->checkpoints.at({ok ? "ok" : "failed"}).Increment();
   if (ok) state_->checkpoint_duration.Observe(seconds);

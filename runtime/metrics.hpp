@@ -75,6 +75,7 @@ class Metrics {
   void live_lessons(std::size_t count);  // that wait for a permit
   void actor_restart(const char* actor);
   void mailbox(const char* actor, std::size_t waiting);
+  void degraded(bool is);  // the ledger cannot be written
   void checkpoint(bool ok, double seconds);
   void ledger_commit(double seconds, std::size_t records);
   void http(const char* route, const char* method, int code, double seconds);

@@ -24,6 +24,10 @@ class Pacing {
   // What stands for max_lag in the gate's capacity: versions generation may be ahead of the learner.
   int max_ahead() const { return max_ahead_; }
 
+  // In lockstep the order of ids counts, not that of arrival, and a step begins with its whole batch: with max_lag 0 and
+  // one thread the whole service then depends on its seed alone.
+  bool in_order() const { return waves_; }
+
   // In lockstep a wave of a batch's groups starts together; the next one when all of it has come in.
   bool may_start(int running) const { return !waves_ || left_ > 0 || running == 0; }
   void started(int running) {

@@ -9,6 +9,7 @@ namespace {
 nlohmann::json to_json(const GateStatus& gate, const SpecInfo& spec, const StepReport& step) {
   return {
       {"state", gate.state},
+      {"problem", gate.problem.empty() ? nlohmann::json() : nlohmann::json(gate.problem)},
       {"policy_version", gate.policy_version},
       {"reward_spec", {{"name", spec.name}, {"version", spec.version}}},
       {"trajectories",

@@ -29,7 +29,10 @@ void get_metrics(GatewaySelf, const GatewaySetup& setup, const HttpExchange& exc
 void get_readyz(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
   self->request(setup.gatekeeper, std::chrono::seconds(2), status_atom_v)
       .then(
-          [exchange](const GateStatus& status) {
+          [exchange, activity = setup.activity](const GateStatus& status) {
+            if (activity->roles_missing > 0) {
+              return exchange.reply({503, "a part of the service is being started again\n", "text/plain", {}});
+            }
             if (status.state == name_of(GateMode::draining))
               return exchange.reply({503, "draining\n", "text/plain", {}});
             exchange.reply({200, "ready\n", "text/plain", {}});

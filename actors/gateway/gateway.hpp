@@ -25,6 +25,7 @@ struct GatewaySetup {
   Metrics* metrics = nullptr;
   EventHub* events = nullptr;
   std::function<void()> request_drain;
+  const Activity* activity = nullptr;
 };
 
 struct GatewayState {

@@ -17,6 +17,8 @@ using GatekeeperActor = caf::typed_actor<
     caf::replies_to<permit_atom, live_atom>::with<TrajectoryId>,
     // Brings a finished session's trajectory and gives its permit back.
     caf::reacts_to<submit_atom, FinishedSession>,
+    // A message to itself: what has been brought since is made durable, in one commit.
+    caf::reacts_to<commit_atom>,
     // The learner's credit: up to so many trajectories of the open step; answered as soon as there are any.
     caf::replies_to<take_atom, int>::with<Taken>,
     // The open step is published as this version.
@@ -40,6 +42,9 @@ using GatekeeperActor = caf::typed_actor<
     caf::replies_to<rollback_atom, Version>::with<CheckpointReply>,
     // The guard's: back to the newest checkpoint that is no newer than this version.
     caf::replies_to<rollback_atom, guard_atom, Version>::with<CheckpointReply>,
+    // The learners have died: the newest checkpoint and the number under which its policy goes on; no name = the policy
+    // as it was loaded.
+    caf::replies_to<recover_atom>::with<CheckpointReply>,
     // The checkpointer's credit: answered when there is something to do; the open step is not completed from then on.
     caf::replies_to<order_atom>::with<CheckpointOrder>,
     // It has both learners' images: the open step may be completed.
@@ -54,7 +59,9 @@ using GatekeeperActor = caf::typed_actor<
 // Keeps as many sessions alive as the gate permits.
 using SessionHostActor = caf::typed_actor<
     // Begins to ask for permits.
-    caf::reacts_to<start_atom>>;
+    caf::reacts_to<start_atom>,
+    // A timer of its own: sessions that hang are left.
+    caf::reacts_to<expire_atom>>;
 
 // One live episode: environment, turns, score. Ends with a submitted trajectory, whatever happens.
 using SessionActor = caf::typed_actor<
@@ -126,6 +133,8 @@ using ObserverActor = caf::typed_actor<
     caf::reacts_to<step_atom, StepReport>,
     // The critic's half.
     caf::reacts_to<step_atom, ValueReport>,
+    // The learners begin anew: half a report that waits for its other half will never get it.
+    caf::reacts_to<start_atom>,
     // The last complete report.
     caf::replies_to<status_atom>::with<StepReport>>;
 

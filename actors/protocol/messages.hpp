@@ -105,7 +105,8 @@ struct GateStatus {
   int capacity = 0;
   int running = 0;
   Version policy_version = 0;
-  std::string state;         // running, paused, draining
+  std::string state;         // running, paused, draining, degraded
+  std::string problem;       // why it is degraded
   CheckpointRow checkpoint;  // the newest one; no name: there is none
 };
 
@@ -121,7 +122,7 @@ struct CheckpointOrder {
   bool restore = false;
   CheckpointRow row;       // to be written: policy_version and step are given
   Version resumed_as = 0;  // restored weights get this number
-  TrajectoryId next_id = 0;
+  std::size_t fork = 0;    // how often the lineage had forked by then
 };
 struct CheckpointDone {
   CheckpointOrder order;
@@ -242,3 +243,7 @@ CAF_ADD_ATOM(millrace, millrace, store_atom, "store")
 CAF_ADD_ATOM(millrace, millrace, feedback_atom, "feedback")
 CAF_ADD_ATOM(millrace, millrace, session_atom, "session")
 CAF_ADD_ATOM(millrace, millrace, forget_atom, "forget")
+CAF_ADD_ATOM(millrace, millrace, restart_atom, "restart")
+CAF_ADD_ATOM(millrace, millrace, recover_atom, "recover")
+CAF_ADD_ATOM(millrace, millrace, beat_atom, "beat")
+CAF_ADD_ATOM(millrace, millrace, commit_atom, "commit")

@@ -70,6 +70,22 @@ struct TrajectoriesCommand : ClientCommand {
 };
 int trajectories(const TrajectoriesCommand& command);
 
+struct TraceCommand : ClientCommand {
+  std::uint64_t id = 0;
+  std::string config;  // with one of these two the ledger's file is read, no service is asked
+  std::string state_dir;
+};
+int trace(const TraceCommand& command);
+
+struct ReplayCommand {
+  std::string config;
+  std::vector<std::string> sets;
+  std::string from, to;  // checkpoints
+  std::string spec;      // reward spec to score with again
+  bool json = false;
+};
+int replay(const ReplayCommand& command);
+
 struct ConfigCommand {
   std::string config;
   std::vector<std::string> sets;

@@ -120,6 +120,22 @@ int main(int argc, char** argv) {
       ->excludes(ledger_of);
   list_app->callback([&] { code = trajectories(list); });
 
+  ReplayCommand again;
+  auto* replay_app = app.add_subcommand("replay", "Repeat what the learners did between two checkpoints");
+  add_config(replay_app, again);
+  replay_app->add_option("--from", again.from, "Checkpoint to begin with (default: the oldest)");
+  replay_app->add_option("--to", again.to, "Checkpoint to end with (default: the newest)");
+  replay_app->add_option("--spec", again.spec, "Score the answers again with this reward spec");
+  replay_app->callback([&] { code = replay(again); });
+
+  TraceCommand one;
+  auto* trace_app = add_client(app, "trace", "What happened to one trajectory, stage by stage", one);
+  trace_app->add_option("ID", one.id, "Its id")->required()->check(CLI::PositiveNumber);
+  auto* trace_of = trace_app->add_option("--config", one.config, "Read the ledger of this config, ask no service");
+  trace_app->add_option("--state-dir", one.state_dir, "Read the ledger in this folder, ask no service")
+      ->excludes(trace_of);
+  trace_app->callback([&] { code = trace(one); });
+
   ConfigCommand config;
   auto* config_app = app.add_subcommand("config", "Check and show settings");
   config_app->require_subcommand(1);

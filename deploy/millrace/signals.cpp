@@ -26,6 +26,7 @@ void block_signals() {
   const sigset_t set = handled_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
 }
 
 SignalWatch::SignalWatch(std::function<void()> stop, std::function<void()> reload) {

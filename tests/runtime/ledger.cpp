@@ -180,6 +180,10 @@ TEST_CASE("list and find show what an operator asks for") {
       {"policy_version_oldest", 4},
       {"policy_version_newest", 6},
       {"version", 9},
+      {"position", 3},
+      {"step", nullptr},
+      {"step_position", nullptr},
+      {"policy_version_finished", 6},
       {"created", 1700000000.25},
       {"seconds",
        {{"generate", 1.5}, {"environment", 0.0}, {"score", 0.0}, {"queue", 0.0}, {"value", 0.0}, {"learn", 0.0}}},
@@ -453,4 +457,47 @@ TEST_CASE("a ledger of format 1 is migrated with all that is in it") {
   // It knows no checkpoints: everything it had trained is queued again when its policy starts anew.
   CHECK(ledger.fork({}, 4).value() == 2);
   CHECK(ledger.queued() == std::vector<TrajectoryId>{1, 2, 4});
+}
+
+TEST_CASE("retention removes what is old or too much, never what is queued or beyond the oldest checkpoint") {
+  const TemporaryDirectory folder;
+  Ledger ledger = open(folder);
+  const double never = 0, always = 1e12;
+  constexpr std::int64_t any_size = std::int64_t{1} << 40;
+  for (TrajectoryId id = 1; id <= 9; ++id) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
+  REQUIRE(ledger.settle({1, 2}, Outcome::trained, "", 1, 1));
+  REQUIRE(ledger.settle({3}, Outcome::stale, "old", 1));
+  REQUIRE(ledger.settle({4, 5}, Outcome::trained, "", 2, 2));
+  check_counts(ledger, {9, 4, 4, 1});
+  CHECK(ledger.prune(never, any_size, 1).value() == 0);
+  CHECK(ledger.prune(always, any_size, 1).value() == 3);
+  CHECK(ledger.list(std::nullopt, 100).size() == 6);
+  CHECK_FALSE(ledger.find(1));
+  CHECK_FALSE(ledger.read(3));
+  check_counts(ledger, {9, 4, 4, 1});
+  CHECK(ledger.prune(never, 0, 2).value() == 2);  // too large
+  CHECK(ledger.prune(always, 0, 2).value() == 0);
+  check_counts(ledger, {9, 4, 4, 1});
+  ledger = [&] {
+    { const Ledger closed = std::move(ledger); }
+    return open(folder);
+  }();
+  check_counts(ledger, {9, 4, 4, 1});
+  CHECK(ledger.next_id() == 10);  // what was removed is no gap
+}
+
+TEST_CASE("a ledger that is pruned stays of bounded size") {
+  const TemporaryDirectory folder;
+  Ledger ledger = open(folder);
+  const std::string file = folder.path() + "/ledger.sqlite";
+  constexpr std::int64_t most = 512 * 1024;
+  for (int round = 0; round < 60; ++round) {
+    std::vector<Submission> submissions;
+    for (int i = 0; i < 100; ++i) submissions.push_back({trajectory(ledger.next_id()), Outcome::invalid, ""});
+    REQUIRE(ledger.accept(submissions));
+    REQUIRE(ledger.prune(0, most, 0));
+  }
+  CHECK(ledger.counts().accepted == 6000);
+  CHECK(ledger.list(std::nullopt, 10000).size() < 3000);
+  CHECK(std::filesystem::file_size(file) < 4 * most);
 }

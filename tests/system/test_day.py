@@ -135,10 +135,10 @@ class Day(unittest.TestCase):
                     file.flush()
             except OSError:
                 pass
-        wait_until(lambda: ("MillraceTrajectoriesAborted", "firing") in receiver.heard, "the alert of a full disk")
+        wait_until(lambda: ("MillraceDegraded", "firing") in receiver.heard, "the alert of a full disk")
         self.assertIsNone(service.process.poll(), service.log())
         filler.unlink()
-        wait_until(lambda: ("MillraceTrajectoriesAborted", "resolved") in receiver.heard, "its end", 120)
+        wait_until(lambda: ("MillraceDegraded", "resolved") in receiver.heard, "its end", 120)
         done = len(service.steps())
         service.wait_for_steps(done + 2)
 
