@@ -165,7 +165,9 @@ void post_chat(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& 
   if (const auto bad = parse_chat(body, setup.settings.model.max_context, request)) {
     return exchange.reply(http_error(400, bad->message, "invalid_request_error", bad->param));
   }
-  const Tokens prompt = encode_chat(*setup.model->tokenizer, request.messages);
+  const expected<Tokens> encoded = encode_chat(*setup.model->tokenizer, request.messages);
+  if (!encoded) return exchange.reply(http_error(400, encoded.error().message, "invalid_request_error", "messages"));
+  const Tokens& prompt = *encoded;
   const std::uint64_t number = self->state.next_completion++;
   self->request(setup.generator, caf::infinite, generate_atom_v, TurnRequest{prompt, request.sampling})
       .then(

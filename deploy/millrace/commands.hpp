@@ -50,6 +50,14 @@ struct TrajectoriesCommand : ClientCommand {
 };
 int trajectories(const TrajectoriesCommand& command);
 
+struct ExportCommand {
+  std::string folder;  // to be made
+  std::string config = "config/presets/quickstart.json";
+  std::vector<std::string> sets;
+  bool json = false;
+};
+int export_folder(const ExportCommand& command);
+
 struct ConfigCommand {
   std::string config;
   std::vector<std::string> sets;
