@@ -159,7 +159,8 @@ TEST_CASE("a folder that was written is read as the same model, and names its te
       std::string text(size, ' ');
       file.read(text.data(), static_cast<std::streamsize>(size));
       std::map<std::string, json> shapes;
-      for (const auto& [key, entry] : json::parse(text).items()) {
+      const json parsed = json::parse(text);
+      for (const auto& [key, entry] : parsed.items()) {
         if (key != "__metadata__") shapes[key] = entry.at("shape");
       }
       return shapes;
@@ -167,7 +168,8 @@ TEST_CASE("a folder that was written is read as the same model, and names its te
     CHECK(header(folder.path()) == header(golden_folder + name));  // B30: a tied head once
     // Every field that transformers computes with.
     const json mine = read_json_file(folder.path() + "/config.json").value();
-    for (const auto& [key, value] : read_json_file(golden_folder + name + "/config.json").value().items()) {
+    const json its = read_json_file(golden_folder + name + "/config.json").value();
+    for (const auto& [key, value] : its.items()) {
       if (mine.contains(key) && key != "torch_dtype") CHECK_MESSAGE(mine[key] == value, key);
     }
   }

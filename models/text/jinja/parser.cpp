@@ -20,11 +20,7 @@ class Parser {
  public:
   explicit Parser(std::string_view source) : tokens_(tokens_of(source)) {}
 
-  Block run() {
-    Block block = parse_block({});
-    if (peek().kind != Kind::end) refuse("nothing is open that \"" + peek(1).text + "\" could end");
-    return block;
-  }
+  Block run() { return parse_block({}); }
 
  private:
   // Tokens.
@@ -138,6 +134,7 @@ class Parser {
       expect_end(Kind::block_end);
       return jump;
     }
+    if (name.starts_with("end") || name.starts_with("el")) refuse("nothing is open that {% " + name + " %} could end");
     refuse("the tag {% " + name + " %} is not supported");
   }
 
