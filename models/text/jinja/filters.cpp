@@ -29,16 +29,11 @@ Value length(Arguments& arguments) {
   return static_cast<std::int64_t>(items_of(value).size());
 }
 
+// Also `safe`, which marks a text as not to be escaped: nothing is escaped here.
 Value string(Arguments& arguments) {
   const Value value = arguments.required("value");
   arguments.done();
   return str_of(value);
-}
-
-Value safe(Arguments& arguments) {
-  Value value = arguments.required("value");
-  arguments.done();
-  return value;
 }
 
 Value tojson(Arguments& arguments) {
@@ -106,10 +101,13 @@ Value default_value(Arguments& arguments) {
   return value.is_undefined() || (also_false && !is_true(value)) ? otherwise : value;
 }
 
+// What map and the like go through: nothing where the value is false, whatever its type.
+std::vector<Value> items_or_none(const Value& value) { return is_true(value) ? items_of(value) : std::vector<Value>(); }
+
 // select, reject, selectattr, rejectattr.
 template <bool by_attribute, bool wanted>
 Value select(Arguments& arguments) {
-  const std::vector<Value> all = items_of(arguments.required("value"));
+  const std::vector<Value> all = items_or_none(arguments.required("value"));
   const Value attribute = by_attribute ? arguments.required("attribute") : Value();
   const auto name = arguments.next("test");
   Builtin* test = nullptr;
@@ -131,7 +129,7 @@ Value select(Arguments& arguments) {
 }
 
 Value map(Arguments& arguments) {
-  const std::vector<Value> all = items_of(arguments.required("value"));
+  const std::vector<Value> all = items_or_none(arguments.required("value"));
   const auto filter = arguments.next("filter");
   const auto attribute = filter ? std::nullopt : arguments.next("attribute");
   const auto otherwise = filter ? std::nullopt : arguments.next("default");
@@ -229,8 +227,9 @@ Value number(Arguments& arguments) {
   const Value otherwise = given(arguments, "default", Number{0});
   arguments.done();
   if (const double* real = value.real()) {
-    if (std::isfinite(*real) && std::abs(*real) < 9e18) return static_cast<Number>(*real);
-    return std::is_same_v<Number, double> ? value : otherwise;
+    if (std::is_same_v<Number, double>) return value;
+    if (std::isfinite(*real) && std::abs(*real) >= 9e18) throw Failure{"a number grows beyond 63 bits"};
+    return std::isfinite(*real) ? Value(static_cast<Number>(*real)) : otherwise;
   }
   if (value.is_number()) return static_cast<Number>(integer_of(value, ""));
   if (!value.text()) return otherwise;
@@ -250,7 +249,7 @@ Value absolute(Arguments& arguments) {
 }
 
 Value indent(Arguments& arguments) {
-  const MarkedText text = str_of(arguments.required("s"));
+  const MarkedText text = text_of(arguments.required("s"), "what is indented");
   const Value width = given(arguments, "width", std::int64_t{4});
   const bool first = is_true(given(arguments, "first", false));
   const bool blank = is_true(given(arguments, "blank", false));
@@ -286,7 +285,7 @@ const std::unordered_map<std::string_view, Builtin*> filters = {{"trim", trim},
                                                                 {"length", length},
                                                                 {"count", length},
                                                                 {"string", string},
-                                                                {"safe", safe},
+                                                                {"safe", string},
                                                                 {"tojson", tojson},
                                                                 {"join", join},
                                                                 {"items", items},

@@ -507,8 +507,10 @@ class Parser {
     node->test = find_test(node->name);
     if (!node->test) refuse("the test " + in_quotes(node->name) + " is not supported");
     const Token& next = peek();
-    const bool is_word = next.kind == Kind::name && next.text != "else" && next.text != "or" && next.text != "and" &&
-                         next.text != "if" && next.text != "in" && next.text != "not" && next.text != "is";
+    const bool is_word = next.kind == Kind::name && next.text != "else" && next.text != "or" && next.text != "and";
+    if (is_word && (next.text == "if" || next.text == "in" || next.text == "not" || next.text == "is")) {
+      refuse(in_quotes(next.text) + " may not follow a test: put the test into brackets");
+    }
     if (is_symbol("(")) {
       node->operands = parse_operands();
     } else if (is_word || next.kind == Kind::string || next.kind == Kind::integer || next.kind == Kind::real ||
