@@ -16,7 +16,6 @@ import random
 import subprocess
 import sys
 import tempfile
-
 import warnings
 
 import jinja2
