@@ -53,7 +53,7 @@ bool is_harmless(const std::string& name, bool tied) {
 }  // namespace
 
 expected<SnapshotPtr> read_folder_weights(const std::string& folder, std::int64_t vocab) {
-  const auto config = read_json_file(folder + "/config.json");
+  const auto config = read_json_object(folder + "/config.json");
   if (!config) return tl::unexpected(config.error());
   expected<Architecture> architecture = read_config(*config);
   if (!architecture) return fail(folder + "/config.json: " + architecture.error().message);

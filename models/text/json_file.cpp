@@ -14,7 +14,7 @@ std::optional<std::string> read_file(const std::string& path) {
   return file.good() || file.eof() ? std::optional(std::move(text)) : std::nullopt;
 }
 
-expected<nlohmann::json> read_json_file(const std::string& path) {
+expected<nlohmann::json> read_json_object(const std::string& path) {
   const std::optional<std::string> text = read_file(path);
   if (!text) return fail(path + ": there is no such file, or it cannot be read");
   nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);

@@ -12,6 +12,6 @@ namespace millrace {
 std::optional<std::string> read_file(const std::string& path);  // nothing: it cannot be read
 
 // Errors: not there, no JSON, no object at the top.
-expected<nlohmann::json> read_json_file(const std::string& path);
+expected<nlohmann::json> read_json_object(const std::string& path);
 
 }  // namespace millrace

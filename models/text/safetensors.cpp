@@ -159,7 +159,7 @@ expected<SafetensorsFolder> SafetensorsFolder::open(const std::string& folder) {
     opened.files_.push_back(std::move(*file));
     return opened;
   }
-  const auto index = read_json_file(index_path);
+  const auto index = read_json_object(index_path);
   if (!index) return tl::unexpected(index.error());
   const auto map = index->find("weight_map");
   if (map == index->end() || !map->is_object()) return fail(index_path + ": weight_map: an object is expected");

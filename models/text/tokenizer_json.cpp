@@ -249,13 +249,13 @@ expected<std::string> template_at(const json& config) {
 expected<Vocabulary> read_tokenizer_json(const json& file) { return Reader(file).run(); }
 
 expected<Vocabulary> read_tokenizer_folder(const std::string& folder) {
-  const auto tokenizer = read_json_file(folder + "/tokenizer.json");
+  const auto tokenizer = read_json_object(folder + "/tokenizer.json");
   if (!tokenizer) return tl::unexpected(tokenizer.error());
   auto vocabulary = read_tokenizer_json(*tokenizer);
   if (!vocabulary) return fail(folder + "/tokenizer.json: " + vocabulary.error().message);
 
   const std::string config_path = folder + "/tokenizer_config.json";
-  const auto config = read_json_file(config_path);
+  const auto config = read_json_object(config_path);
   if (!config) return tl::unexpected(config.error());
   const auto refuse = [&](const Error& error) { return fail(config_path + ": " + error.message); };
   const auto bos = token_at(*vocabulary, *config, "bos_token"), eos = token_at(*vocabulary, *config, "eos_token");
@@ -270,7 +270,7 @@ expected<Vocabulary> read_tokenizer_folder(const std::string& folder) {
 
   const std::string generation_path = folder + "/generation_config.json";
   if (read_file(generation_path)) {
-    const auto generation = read_json_file(generation_path);
+    const auto generation = read_json_object(generation_path);
     if (!generation) return tl::unexpected(generation.error());
     if (auto done = add_stops(at(*generation, "eos_token_id"), vocabulary->stops); !done) {
       return fail(generation_path + ": " + done.error().message);

@@ -31,7 +31,7 @@ ordered_json render(const ordered_json& request) {
 
 ordered_json answer(const ordered_json& request, std::optional<Tokenizer>& tokenizer) {
   if (request.contains("load")) {
-    const auto file = read_json_file(request["load"].get<std::string>());
+    const auto file = read_json_object(request["load"].get<std::string>());
     if (!file) return {{"error", file.error().message}};
     auto vocabulary = read_tokenizer_json(*file);
     if (!vocabulary) return {{"error", vocabulary.error().message}};

@@ -167,8 +167,8 @@ TEST_CASE("a folder that was written is read as the same model, and names its te
     };
     CHECK(header(folder.path()) == header(golden_folder + name));  // B30: a tied head once
     // Every field that transformers computes with.
-    const json mine = read_json_file(folder.path() + "/config.json").value();
-    const json its = read_json_file(golden_folder + name + "/config.json").value();
+    const json mine = read_json_object(folder.path() + "/config.json").value();
+    const json its = read_json_object(golden_folder + name + "/config.json").value();
     for (const auto& [key, value] : its.items()) {
       if (mine.contains(key) && key != "torch_dtype") CHECK_MESSAGE(mine[key] == value, key);
     }
@@ -183,7 +183,7 @@ class Spoilt {
   }
   std::string path() const { return folder_.path(); }
   void config(const std::string& key, const json& value) {
-    json config = read_json_file(path() + "/config.json").value();
+    json config = read_json_object(path() + "/config.json").value();
     config[key] = value;
     std::ofstream(path() + "/config.json") << config;
   }

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 const Tokenizer& qwen() {
   static const Tokenizer tokenizer = [] {
-    const auto file = read_json_file(MILLRACE_SOURCE_DIR "/third_party/qwen/tokenizer.json");
+    const auto file = read_json_object(MILLRACE_SOURCE_DIR "/third_party/qwen/tokenizer.json");
     if (!file) throw std::runtime_error(file.error().message + " (./deploy/setup makes it)");
     return Tokenizer::make(read_tokenizer_json(*file).value()).value();
   }();
