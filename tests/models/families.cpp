@@ -170,7 +170,8 @@ TEST_CASE("a folder that was written is read as the same model, and names its te
     const json mine = read_json_object(folder.path() + "/config.json").value();
     const json its = read_json_object(golden_folder + name + "/config.json").value();
     for (const auto& [key, value] : its.items()) {
-      if (mine.contains(key) && key != "torch_dtype") CHECK_MESSAGE(mine[key] == value, key);
+      const bool is_used = key != "intermediate_size" || name != "qwen3-moe";  // there it is for dense layers
+      if (mine.contains(key) && is_used) CHECK_MESSAGE(mine[key] == value, key);
     }
   }
 }
@@ -229,7 +230,7 @@ TEST_CASE("B29, B30: a folder that does not fit together is refused by the name 
   CHECK(error("qwen3", "rope_scaling", {{"rope_type", "llama3"}}) == "/config.json: rope_scaling: factor: is missing");
   CHECK(error("qwen3", "use_sliding_window", true).starts_with("/config.json: use_sliding_window: must be false"));
   CHECK(error("qwen3-moe", "num_local_experts", 9) ==
-        ": tensor model.layers.0.mlp.experts.8.gate_proj.weight is missing");
+        ": tensor model.layers.0.mlp.gate.weight: shape [8, 32], expected [9, 32]");
   CHECK(error("qwen3-moe", "num_experts_per_tok", 9) ==
         "/config.json: num_experts_per_tok: must be at most the number of experts");
   CHECK(error("qwen3-moe", "decoder_sparse_step", 2).starts_with("/config.json: decoder_sparse_step: must be 1"));

@@ -1,4 +1,6 @@
 // The real model: exported as a Hugging Face folder and loaded again, and what memory loading takes.
+#include <malloc.h>
+
 #include <fstream>
 
 #include "tests/models/reference.hpp"
@@ -20,6 +22,7 @@ std::int64_t status(const std::string& field) {
 
 // Loads a model and returns the memory it took at most, as a multiple of its weights.
 double peak_of_loading(const std::string& path, std::uint64_t& checksum) {
+  malloc_trim(0);                               // what earlier models have left
   std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
   const std::int64_t before = status("VmRSS");
   const Model model = load_model({.path = path, .random = {}}, 0).value();
