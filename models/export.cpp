@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/folder_weights.hpp"
+#include "models/named_tensors.hpp"
 #include "models/text/tokenizer_json.hpp"
 
 namespace millrace {
@@ -58,6 +59,19 @@ expected<void> write_all(const Model& model, const std::string& folder) {
 }
 
 }  // namespace
+
+expected<SnapshotPtr> weights_of_image(const Snapshot& like, std::span<const TensorView> image, Version version) {
+  Weights weights = like.weights;
+  const bool tied = like.architecture.tied;
+  NamedTensors tensors;
+  for_each_tensor(weights, tied, [&](const std::string& name, at::Tensor& tensor) {
+    tensor = at::empty_like(tensor);
+    tensors.push_back({name, tensor});
+  });
+  if (tied) weights.head = weights.embedding;
+  if (const auto copied = copy_image(image, tensors); !copied) return tl::unexpected(copied.error());
+  return std::make_shared<const Snapshot>(version, like.architecture, std::move(weights));
+}
 
 expected<void> export_model(const Model& model, const std::string& folder) {
   namespace fs = std::filesystem;

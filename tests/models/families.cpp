@@ -416,6 +416,25 @@ TEST_CASE("a critic of experts trains their projections and its head, nothing el
   CHECK_FALSE(learner.step().skipped);
 }
 
+TEST_CASE("what a learner has learned is exported out of its image") {
+  const Model model = load_model({.path = "", .random = {.experts = 4}}, 1).value();
+  PolicySettings settings;
+  settings.lr = 0.1;
+  PolicyLearner learner(model, settings, Recipe{});
+  const testing::Batch batch = testing::random_batch(3, 5, 2);
+  learner.accumulate(batch.sequences, batch.advantages);
+  const PolicyStep step = learner.step(7);
+  REQUIRE(step.weights);
+  const auto image = learner.image();
+  const auto weights = weights_of_image(*model.weights, image->tensors(), 7);
+  REQUIRE_MESSAGE(weights, weights.error().message);
+  CHECK(checksum_of(**weights) == checksum_of(*step.weights));
+  CHECK(checksum_of(**weights) != checksum_of(*model.weights));
+  CHECK(version_of(**weights) == 7);
+  const Model other = load_model({.path = "", .random = {}}, 1).value();
+  CHECK_FALSE(weights_of_image(*other.weights, image->tensors(), 7));
+}
+
 TEST_CASE("an exported model is loaded again: weights, tokens, template and ends of turns") {
   const TemporaryDirectory temporary;
   const std::string folder = temporary.path() + "/model";
