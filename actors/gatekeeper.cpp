@@ -45,6 +45,12 @@ void GatekeeperState::serve() {
   answer_drains();
 }
 
+caf::actor_addr GatekeeperState::watch_asker(GatekeeperActor::stateful_pointer<GatekeeperState> self) {
+  const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
+  if (askers.insert(asker).second) self->monitor(asker);
+  return asker;
+}
+
 void GatekeeperState::submit(FinishedSession& session) {
   // One whose permit has come back already, with its host: it is as if the session had never been.
   if (permits.erase(session.trajectory.id) == 0) return;
@@ -202,8 +208,7 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
   });
   return {
       [self](permit_atom) {
-        const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
-        if (self->state.askers.insert(asker).second) self->monitor(asker);
+        const auto asker = self->state.watch_asker(self);
         auto promise = self->make_response_promise<TrajectoryId>();
         if (const TrajectoryId id = self->state.gate->acquire()) {
           self->state.permits.emplace(id, asker);
@@ -214,8 +219,9 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         return promise;
       },
       [self](permit_atom, live_atom) {
+        const auto asker = self->state.watch_asker(self);
         auto promise = self->make_response_promise<TrajectoryId>();
-        self->state.waiting_sessions.push_front(promise);
+        self->state.waiting_sessions.push_front({promise, asker});
         self->state.serve();
         return promise;
       },

@@ -42,6 +42,8 @@ struct GatekeeperState {
   std::optional<CheckpointOrder> working;  // what the checkpointer is at
 
   void serve();  // answers all who can be answered now
+  // Whoever has sent the message at hand. From now on its death brings its permits back.
+  caf::actor_addr watch_asker(GatekeeperActor::stateful_pointer<GatekeeperState> self);
   void give_order();
   void checkpointer_begins();
   void want_rollback(Version version, CheckpointPromise promise);

@@ -106,9 +106,11 @@ Opened open(LiveState& state, const Tokenizer& tokenizer, const Opening& opening
   const std::string& owner = opened.session.empty() ? opening.client : opened.session;
   const auto last = state.interactions->find_dialogue(dialogue_key(owner, {messages.begin(), messages.end() - 1}));
   if (!last) return opened;
+  const expected<Tokens> next = encode_observation(tokenizer, messages.back(), last->ended);
+  if (!next) return opened;
   opened.prompt = last->prompt;
-  for (const TokenId token : last->sampled.tokens) opened.prompt.push_back(token);
-  for (const TokenId token : encode_observation(tokenizer, messages.back(), last->ended)) opened.prompt.push_back(token);
+  opened.prompt.insert(opened.prompt.end(), last->sampled.tokens.begin(), last->sampled.tokens.end());
+  opened.prompt.insert(opened.prompt.end(), next->begin(), next->end());
   return opened;
 }
 

@@ -71,7 +71,9 @@ void answer_turn(Self self, const FinishedTurn& turn) {
   const expected<Observation> observation = state.environment->step(action);
   state.seconds.environment += state.lap();
   if (!observation) return fail_environment(self, observation.error());
-  state.episode->observe(*observation);
+  if (const auto observed = state.episode->observe(*observation); !observed) {
+    return fail_environment(self, observed.error());
+  }
   if (observation->over) return ask_for_score(self, observation->truncated ? Ending::truncated : Ending::terminated);
   if (!state.episode->has_room()) return ask_for_score(self, Ending::truncated);
   ask_for_turn(self);
@@ -140,7 +142,7 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
             state.environment->reset(settings.seed + group_of(state.id, settings.recipe.grouping.size));
         state.seconds.environment += state.lap();
         if (!task) return fail_environment(self, task.error());
-        state.episode->begin(*task);
+        if (const auto begun = state.episode->begin(*task); !begun) return fail_environment(self, begun.error());
         ask_for_turn(self);
       },
       [self](expire_atom) { submit(self, Ending::failed, Outcome::expired, "deadline"); },

@@ -73,20 +73,28 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const GatekeeperActor gatekeeper_actor =
       system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
 
-  const LearnerSetup learner{parts.model, latest, settings, threads_each(settings), parts.metrics, parts.activity};
+  const LearnerSetup learner{parts.model,   latest,         settings,        threads_each(settings),
+                             parts.metrics, parts.activity, parts.pretrained};
   const auto checkpoints = std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
       gatekeeper_actor, value_at.actor, policy_at.actor, scorer_at.actor, CheckpointStore(settings.state.directory),
       parts.model->name, parts.incarnation, threads_each(settings), parts.metrics});
   const auto sessions = std::make_shared<const SessionSetup>(
-      SessionSetup{gatekeeper_actor, generator_at.actor, scorer_at.actor, parts.model->tokenizer,
+      SessionSetup{gatekeeper_actor, gatekeeper_actor, generator_at.actor, scorer_at.actor, parts.model->tokenizer,
                    parts.make_environment, settings, parts.metrics});
   const auto routes = std::make_shared<const GatewaySetup>(
-      GatewaySetup{gatekeeper_actor, generator_at.actor, scorer_at.actor, observer_at.actor, parts.model, settings,
-                   parts.metrics, parts.events, parts.request_drain, parts.activity});
+      GatewaySetup{gatekeeper_actor, generator_at.actor, scorer_at.actor, observer_at.actor, live_at.actor, parts.model,
+                   settings, parts.metrics, parts.events, parts.request_drain, parts.activity});
 
-  const auto spawn_observer = [&system, parts, on_step](Version) {
-    return actors_of(
-        system.spawn(observer, ObserverSetup{parts.settings.guard, parts.metrics, parts.activity, on_step}));
+  const auto spawn_observer = [&system, parts, on_step, evaluator = evaluator_at.actor, gatekeeper_actor](Version) {
+    return actors_of(system.spawn(observer, ObserverSetup{parts.settings.guard, parts.settings.evaluation, evaluator,
+                                                          gatekeeper_actor, parts.metrics, parts.activity, on_step}));
+  };
+  const auto spawn_evaluator = [&system, parts, sessions, learner](Version) {
+    return actors_of(system.spawn<caf::detached>(evaluator, parts.model, *sessions, learner.threads));
+  };
+  const auto spawn_live = [&system, parts, gatekeeper_actor](Version) {
+    return actors_of(system.spawn(live, parts.interactions, parts.model->tokenizer, gatekeeper_actor,
+                                  parts.settings.batch, parts.metrics));
   };
   // One that is started again finds what was in force in its file.
   const auto spawn_scorer = [&system, parts, gatekeeper_actor, first = std::make_shared<bool>(true)](Version) {
@@ -132,14 +140,18 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const auto spawn_gateway = [&system, routes](Version) { return actors_of(system.spawn(gateway, routes)); };
 
   const auto begin_learning = parts.learn ? begin_first : begin_nothing;
+  // No sessions where only applications' traffic is trained.
+  const auto begin_sessions = settings.environment.name == live_environment ? begin_nothing : begin_learning;
 
   // From the source down, so that at the end nothing new arrives where somebody has already left.
   const auto setup = std::make_shared<const SupervisorSetup>(
       SupervisorSetup{{{{"gateway"}, {gateway_at}, spawn_gateway, begin_nothing},
-                       {{"session_host"}, {host_at}, spawn_host, begin_learning},
+                       {{"live"}, {live_at}, spawn_live, begin_learning},
+                       {{"session_host"}, {host_at}, spawn_host, begin_sessions},
                        {{"checkpointer"}, {checkpointer_at}, spawn_checkpointer, begin_first},
                        {{"generator"}, {generator_at}, spawn_generator, begin_generator},
                        {{"scorer"}, {scorer_at}, spawn_scorer, begin_nothing},
+                       {{"evaluator"}, {evaluator_at}, spawn_evaluator, begin_nothing},
                        {{"observer"}, {observer_at}, spawn_observer, begin_nothing},
                        {{"value_learner", "policy_learner"}, {value_at, policy_at}, spawn_learners, begin_learning}},
                       gatekeeper_actor,

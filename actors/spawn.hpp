@@ -45,16 +45,8 @@ struct Wiring {
   ScorerActor scorer;
   GatekeeperActor gatekeeper;
   CheckpointerActor checkpointer;
-<<<<<<< HEAD
-  ValueLearnerActor value;
-  LiveActor live;
-  SessionHostActor host;  // none where only applications' traffic is trained
-  bool learns = true;
-  std::vector<caf::actor> all;  // in the order in which they are stopped
-=======
   caf::actor supervisor;
   std::map<std::string, caf::actor> places;  // by name: whoever stands there gets what is sent to it
->>>>>>> durable
 
   void start();  // training begins
   void stop();   // asks all actors to end and forgets them

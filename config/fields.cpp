@@ -68,7 +68,7 @@ std::vector<Field> fields_of(Settings& s) {
       {"loss.kl_weight", &s.recipe.loss.kl_weight, from_to(0, 1e6), "", "of the KL to the policy at the start"},
       {"loss.entropy_weight", &s.recipe.loss.entropy_weight, from_to(0, 1e6), "", "of the entropy bonus"},
 
-      {"model.path", &s.model.path, any(), "", "a GGUF file; empty = the random model below"},
+      {"model.path", &s.model.path, any(), "", "a GGUF file or a Hugging Face folder; empty = the random model"},
       {"model.max_context", &s.model.max_context, from_to(2, most_tokens), "tokens",
        "prompt and answer of all turns together"},
       {"model.random.hidden", &s.model.random.hidden, from_to(2, 65536), "", "width of the random model"},
@@ -77,6 +77,10 @@ std::vector<Field> fields_of(Settings& s) {
       {"model.random.kv_heads", &s.model.random.kv_heads, from_to(1, 1024), "",
        "its heads of keys and values a layer; divides heads"},
       {"model.random.intermediate", &s.model.random.intermediate, from_to(1, 1048576), "", "width of its MLPs"},
+      {"model.random.experts", &s.model.random.experts, from_to(0, 1024), "",
+       "experts a layer; 0: none, a Llama; else a Qwen3-MoE"},
+      {"model.random.experts_per_token", &s.model.random.experts_per_token, from_to(1, 1024), "",
+       "experts that every token goes through"},
       {"model.random.init_std", &s.model.random.init_std, above_to(0, 10), "",
        "standard deviation of its first weights"},
 

@@ -15,11 +15,13 @@ struct RandomModelSettings {
   int heads = 4;
   int kv_heads = 2;
   int intermediate = 128;
+  int experts = 0;            // 0: a Llama; else a Qwen3-MoE of so many experts a layer, each `intermediate` wide
+  int experts_per_token = 2;  // at most `experts`
   double init_std = 0.02;
 };
 
 struct ModelSettings {
-  std::string path;        // a GGUF file; empty = the random model below
+  std::string path;        // a GGUF file or a Hugging Face folder; empty = the random model below
   int max_context = 2048;  // tokens: prompt and answer of all turns together
   RandomModelSettings random;
 };

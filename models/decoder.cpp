@@ -151,7 +151,7 @@ struct Decoder::State {
     result.last_weights = transformer.snapshot().version;
     ++sampled;
     result.finish = Finish::stop;
-    if (drawn.token == tokenizer->eos() || turn.stops(drawn.token)) return true;
+    if (tokenizer->ends_turn(drawn.token) || turn.stops(drawn.token)) return true;
     result.finish = Finish::length;
     return static_cast<int>(result.tokens.size()) >= turn.sampling.max_tokens ||
            static_cast<int>(turn.tokens.size()) >= settings.max_context;

@@ -9,7 +9,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "models/folder_weights.hpp"
 #include "models/gguf_weights.hpp"
+#include "models/text/gguf.hpp"
+#include "models/text/tokenizer_json.hpp"
 #include "models/transformer.hpp"
 
 namespace millrace {
@@ -28,10 +31,16 @@ expected<Model> random_model(const RandomModelSettings& settings, std::uint64_t 
   a.heads = settings.heads;
   a.kv_heads = settings.kv_heads;
   a.intermediate = settings.intermediate;
-  if (const auto heads = check_heads(a); !heads) return fail("model.random: " + heads.error().message);
-  a.head_dim = a.hidden / a.heads;
-  Weights weights;
-  weights.layers.resize(static_cast<std::size_t>(a.layers));
+  if (settings.experts > 0) {
+    a.family = "qwen3_moe";
+    a.qk_norm = true;
+    a.experts = settings.experts;
+    a.experts_per_token = settings.experts_per_token;
+    if (a.experts_per_token > a.experts)
+      return fail("model.random.experts_per_token: must be at most model.random.experts");
+  }
+  if (const auto heads = divide_into_heads(a); !heads) return fail("model.random: " + heads.error().message);
+  Weights weights = empty_weights(a);
   at::Generator generator = at::detail::createCPUGenerator(seed);
   for_each_tensor(weights, a.tied, [&](const std::string& name, at::Tensor& tensor) {
     const auto shape = shape_of(a, name);
@@ -39,6 +48,36 @@ expected<Model> random_model(const RandomModelSettings& settings, std::uint64_t 
   });
   weights.head = weights.embedding;
   model.weights = std::make_shared<const Snapshot>(Version{0}, a, std::move(weights));
+  return model;
+}
+
+expected<Model> load_gguf(const std::string& path) {
+  const expected<GgufFile> file = GgufFile::open(path);
+  if (!file) return tl::unexpected(file.error());
+  expected<Vocabulary> vocabulary = read_vocabulary(*file);
+  if (!vocabulary) return fail(path + ": " + vocabulary.error().message);
+  expected<Tokenizer> tokenizer = Tokenizer::make(std::move(*vocabulary));
+  if (!tokenizer) return fail(path + ": " + tokenizer.error().message);
+  expected<SnapshotPtr> weights = read_weights(*file, static_cast<std::int64_t>(tokenizer->size()));
+  if (!weights) return fail(path + ": " + weights.error().message);
+  Model model;
+  model.weights = *weights;
+  model.tokenizer = std::make_shared<const Tokenizer>(std::move(*tokenizer));
+  model.name = std::filesystem::path(path).stem().string();
+  return model;
+}
+
+expected<Model> load_folder(const std::string& path) {
+  expected<Vocabulary> vocabulary = read_tokenizer_folder(path);
+  if (!vocabulary) return tl::unexpected(vocabulary.error());
+  expected<Tokenizer> tokenizer = Tokenizer::make(std::move(*vocabulary));
+  if (!tokenizer) return fail(path + ": " + tokenizer.error().message);
+  expected<SnapshotPtr> weights = read_folder_weights(path, static_cast<std::int64_t>(tokenizer->size()));
+  if (!weights) return tl::unexpected(weights.error());
+  Model model;
+  model.weights = *weights;
+  model.tokenizer = std::make_shared<const Tokenizer>(std::move(*tokenizer));
+  model.name = std::filesystem::absolute(path + "/").parent_path().filename().string();
   return model;
 }
 
@@ -60,19 +99,9 @@ std::uint64_t checksum_of(const Snapshot& snapshot) {
 
 expected<Model> load_model(const ModelSettings& settings, std::uint64_t seed) {
   if (settings.path.empty()) return random_model(settings.random, seed);
-  const expected<GgufFile> file = GgufFile::open(settings.path);
-  if (!file) return tl::unexpected(file.error());
-  expected<Vocabulary> vocabulary = read_vocabulary(*file);
-  if (!vocabulary) return fail(settings.path + ": " + vocabulary.error().message);
-  expected<Tokenizer> tokenizer = Tokenizer::make(std::move(*vocabulary));
-  if (!tokenizer) return fail(settings.path + ": " + tokenizer.error().message);
-  expected<SnapshotPtr> weights = read_weights(*file, static_cast<std::int64_t>(tokenizer->size()));
-  if (!weights) return fail(settings.path + ": " + weights.error().message);
-  Model model;
-  model.weights = *weights;
-  model.tokenizer = std::make_shared<const Tokenizer>(std::move(*tokenizer));
-  model.name = std::filesystem::path(settings.path).stem().string();
-  return model;
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(settings.path, error);
+  return is_folder ? load_folder(settings.path) : load_gguf(settings.path);
 }
 
 void use_threads(int threads) { at::set_num_threads(threads); }

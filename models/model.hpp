@@ -21,10 +21,11 @@ std::uint64_t checksum_of(const Snapshot& snapshot);  // over every weight's bit
 struct Model {
   SnapshotPtr weights;  // version 0
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::string name;     // what the API calls it
+  std::string name;  // what the API calls it
 };
 
-// Reads settings.path (GGUF) or makes a random byte-level model from settings.random and the seed.
+// Reads settings.path, a GGUF file or a folder as Hugging Face lays it out (config.json, safetensors, tokenizer.json,
+// tokenizer_config.json), or makes a random byte-level model from settings.random and the seed.
 // Errors: file missing, malformed, unknown architecture, a tensor missing or of the wrong shape.
 expected<Model> load_model(const ModelSettings& settings, std::uint64_t seed);
 

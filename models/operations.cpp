@@ -58,6 +58,34 @@ struct Project : torch::autograd::Function<Project> {
   }
 };
 
+struct ProjectPart : torch::autograd::Function<ProjectPart> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
+                            std::int64_t part) {
+    context->save_for_backward({x, weights});
+    context->saved_data["part"] = part;
+    return at::linear(x, weights[part]);
+  }
+  static Tensors backward(AutogradContext* context, const Tensors& gradients) {
+    const Tensors saved = context->get_saved_variables();
+    const std::int64_t part = context->saved_data["part"].toInt();
+    const at::Tensor dy = gradients[0].contiguous();
+    if (context->needs_input_grad(1)) add_weight_gradient(gradient_of(saved[1])[part], dy, saved[0].contiguous());
+    return {context->needs_input_grad(0) ? dy.mm(saved[1][part]) : at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+struct AddBias : torch::autograd::Function<AddBias> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& bias) {
+    context->save_for_backward({bias});
+    return x + bias;
+  }
+  static Tensors backward(AutogradContext* context, const Tensors& gradients) {
+    const at::Tensor bias = context->get_saved_variables()[0];
+    if (context->needs_input_grad(1)) gradient_of(bias).add_(gradients[0].to(at::kFloat).sum(0));
+    return {gradients[0], at::Tensor()};
+  }
+};
+
 // The result, and the scale of every row.
 std::pair<at::Tensor, at::Tensor> normed(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
   const std::int64_t rows = x.size(0), size = x.size(1);
@@ -170,6 +198,16 @@ at::Tensor embed(const at::Tensor& table, const at::Tensor& tokens) {
 at::Tensor project(const at::Tensor& x, const at::Tensor& weight) {
   if (is_recorded(x, weight)) return Project::apply(x, weight);
   return product(x, weight);
+}
+
+at::Tensor project_part(const at::Tensor& x, const at::Tensor& weights, std::int64_t part) {
+  if (is_recorded(x, weights)) return ProjectPart::apply(x, weights, part);
+  return product(x, weights[part]);
+}
+
+at::Tensor add_bias(const at::Tensor& x, const at::Tensor& bias) {
+  if (is_recorded(x, bias)) return AddBias::apply(x, bias);
+  return x + bias;
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {

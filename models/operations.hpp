@@ -12,6 +12,12 @@ at::Tensor embed(const at::Tensor& table, const at::Tensor& tokens);
 // x [rows, in] times weight [out, in] transposed: [rows, out].
 at::Tensor project(const at::Tensor& x, const at::Tensor& weight);
 
+// The same with one of several weights, weights[part]: weights [parts, out, in].
+at::Tensor project_part(const at::Tensor& x, const at::Tensor& weights, std::int64_t part);
+
+// x [rows, out] plus bias [out], both of one dtype.
+at::Tensor add_bias(const at::Tensor& x, const at::Tensor& bias);
+
 // x / sqrt(mean(x^2) + epsilon) * weight over the last dimension; x [rows, size] is float32, the result of the weight's
 // dtype.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);

@@ -65,14 +65,32 @@ std::string text_of(at::IntArrayRef shape) {
 }
 
 expected<void> check_heads(const Architecture& a) {
-  const auto indivisible = [](std::int64_t count, const char* what, std::int64_t by, const char* parts) {
-    return fail(std::to_string(count) + what + " are not divided by " + std::to_string(by) + parts);
-  };
-  if (a.hidden % a.heads != 0) return indivisible(a.hidden, " hidden values", a.heads, " heads");
-  if (a.heads % a.kv_heads != 0) return indivisible(a.heads, " heads", a.kv_heads, " key-value heads");
-  if (a.hidden / a.heads % 2 != 0)
-    return fail("a head of " + std::to_string(a.hidden / a.heads) + " values has no halves");
+  if (a.heads % a.kv_heads != 0) {
+    return fail(std::to_string(a.heads) + " heads are not divided by " + std::to_string(a.kv_heads) +
+                " key-value heads");
+  }
+  if (a.head_dim % 2 != 0) return fail("a head of " + std::to_string(a.head_dim) + " values has no halves");
   return {};
+}
+
+expected<void> divide_into_heads(Architecture& a) {
+  if (a.hidden % a.heads != 0) {
+    return fail(std::to_string(a.hidden) + " hidden values are not divided by " + std::to_string(a.heads) + " heads");
+  }
+  a.head_dim = a.hidden / a.heads;
+  return check_heads(a);
+}
+
+Weights empty_weights(const Architecture& a) {
+  const auto empty = [](bool is_there) { return is_there ? at::empty({0}, at::kFloat) : at::Tensor(); };
+  Weights weights;
+  for (std::int64_t i = 0; i < a.layers; ++i) {
+    Layer& layer = weights.layers.emplace_back();
+    for (at::Tensor* tensor : {&layer.q_bias, &layer.k_bias, &layer.v_bias}) *tensor = empty(a.qkv_bias);
+    for (at::Tensor* tensor : {&layer.q_norm, &layer.k_norm}) *tensor = empty(a.qk_norm);
+    layer.router = empty(a.experts > 0);
+  }
+  return weights;
 }
 
 std::vector<std::int64_t> shape_of(const Architecture& a, const std::string& name) {
@@ -80,8 +98,16 @@ std::vector<std::int64_t> shape_of(const Architecture& a, const std::string& nam
   if (name.ends_with("q_proj.weight")) return {q, a.hidden};
   if (name.ends_with("k_proj.weight") || name.ends_with("v_proj.weight")) return {kv, a.hidden};
   if (name.ends_with("o_proj.weight")) return {a.hidden, q};
-  if (name.ends_with("gate_proj.weight") || name.ends_with("up_proj.weight")) return {a.intermediate, a.hidden};
-  if (name.ends_with("down_proj.weight")) return {a.hidden, a.intermediate};
+  if (name.ends_with("q_proj.bias")) return {q};
+  if (name.ends_with("_proj.bias")) return {kv};
+  if (name.ends_with("q_norm.weight") || name.ends_with("k_norm.weight")) return {a.head_dim};
+  if (name.ends_with("mlp.gate.weight")) return {a.experts, a.hidden};
+  const bool is_up = name.ends_with("gate_proj.weight") || name.ends_with("up_proj.weight");
+  if (is_up || name.ends_with("down_proj.weight")) {
+    std::vector<std::int64_t> shape = {is_up ? a.intermediate : a.hidden, is_up ? a.hidden : a.intermediate};
+    if (a.experts > 0) shape.insert(shape.begin(), a.experts);
+    return shape;
+  }
   if (name.ends_with("norm.weight")) return {a.hidden};
   return {a.vocab, a.hidden};
 }
@@ -96,6 +122,22 @@ expected<void> check_weights(const Architecture& architecture, const Weights& we
     return fail("lm_head.weight: is not the embedding, although the two are tied");
   }
   expected<void> result;
+  for (std::size_t i = 0; i < weights.layers.size() && result; ++i) {  // those are not visited where they are missing
+    const Layer& layer = weights.layers[i];
+    const auto check = [&](bool wanted, const at::Tensor& tensor, const char* name) {
+      if (result && wanted != tensor.defined()) {
+        result = fail("model.layers." + std::to_string(i) + "." + name +
+                      (wanted ? ": missing" : ": there is none in this architecture"));
+      }
+    };
+    check(a.qkv_bias, layer.q_bias, "self_attn.q_proj.bias");
+    check(a.qkv_bias, layer.k_bias, "self_attn.k_proj.bias");
+    check(a.qkv_bias, layer.v_bias, "self_attn.v_proj.bias");
+    check(a.qk_norm, layer.q_norm, "self_attn.q_norm.weight");
+    check(a.qk_norm, layer.k_norm, "self_attn.k_norm.weight");
+    check(a.experts > 0, layer.router, "mlp.gate.weight");
+  }
+  if (!result) return result;
   for_each_tensor(weights, a.tied, [&](const std::string& name, const at::Tensor& tensor) {
     if (result) result = check_tensor(name, tensor, shape_of(a, name));
   });

@@ -13,7 +13,16 @@
 
 namespace millrace {
 
+// Llama 3.1's stretching of rotary embedding: low frequencies are divided by `factor`, high ones stay.
+struct RopeScaling {
+  double factor = 1.0;  // 1: none
+  double low_frequency_factor = 1.0;
+  double high_frequency_factor = 4.0;
+  double original_context = 8192;  // tokens
+};
+
 struct Architecture {
+  std::string family = "llama";  // llama | qwen2 | qwen3 | qwen3_moe
   std::int64_t vocab = 0;
   std::int64_t hidden = 0;
   std::int64_t layers = 0;
@@ -24,11 +33,20 @@ struct Architecture {
   double rope_theta = 10000.0;
   double norm_eps = 1e-5;
   bool tied = true;  // the head is the embedding
+  RopeScaling rope_scaling = {};
+  bool qkv_bias = false;     // Qwen2
+  bool qk_norm = false;      // Qwen3: RMSNorm of every query and key head, before they are rotated
+  std::int64_t experts = 0;  // 0: one dense block; else `intermediate` is an expert's
+  std::int64_t experts_per_token = 0;
+  bool normalised_experts = true;  // the chosen experts' weights sum to 1
 };
 
 // Linear weights are [out, in]. Names in `Weights` follow Hugging Face: model.layers.0.self_attn.q_proj.weight, ...
+// With experts, gate and up are [experts, intermediate, hidden] and down is [experts, hidden, intermediate].
 struct Layer {
   at::Tensor attention_norm, q, k, v, o, mlp_norm, gate, up, down;
+  // Undefined where the architecture has none.
+  at::Tensor q_bias = {}, k_bias = {}, v_bias = {}, q_norm = {}, k_norm = {}, router = {};
 };
 
 struct Weights {
@@ -38,26 +56,39 @@ struct Weights {
   at::Tensor head;  // [vocab, hidden]; the same tensor as embedding where tied
 };
 
-// Visits every distinct tensor with its name, always in the same order: a tied head once.
+// Visits every distinct tensor with its name, always in the same order: a tied head once, none that is not there.
 template <class WeightsOrConst, class Visit>
 void for_each_tensor(WeightsOrConst& weights, bool tied, Visit visit) {
   visit("model.embed_tokens.weight", weights.embedding);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     auto& layer = weights.layers[i];
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    const std::string mlp = prefix + (layer.router.defined() ? "mlp.experts." : "mlp.");
+    const auto visit_if_there = [&](const char* name, auto& tensor) {
+      if (tensor.defined()) visit(prefix + name, tensor);
+    };
     visit(prefix + "input_layernorm.weight", layer.attention_norm);
     visit(prefix + "self_attn.q_proj.weight", layer.q);
     visit(prefix + "self_attn.k_proj.weight", layer.k);
     visit(prefix + "self_attn.v_proj.weight", layer.v);
     visit(prefix + "self_attn.o_proj.weight", layer.o);
+    visit_if_there("self_attn.q_proj.bias", layer.q_bias);
+    visit_if_there("self_attn.k_proj.bias", layer.k_bias);
+    visit_if_there("self_attn.v_proj.bias", layer.v_bias);
+    visit_if_there("self_attn.q_norm.weight", layer.q_norm);
+    visit_if_there("self_attn.k_norm.weight", layer.k_norm);
     visit(prefix + "post_attention_layernorm.weight", layer.mlp_norm);
-    visit(prefix + "mlp.gate_proj.weight", layer.gate);
-    visit(prefix + "mlp.up_proj.weight", layer.up);
-    visit(prefix + "mlp.down_proj.weight", layer.down);
+    visit_if_there("mlp.gate.weight", layer.router);
+    visit(mlp + "gate_proj.weight", layer.gate);
+    visit(mlp + "up_proj.weight", layer.up);
+    visit(mlp + "down_proj.weight", layer.down);
   }
   visit("model.norm.weight", weights.final_norm);
   if (!tied) visit("lm_head.weight", weights.head);
 }
+
+// Weights to be filled in: every tensor of the architecture is there, without elements, so that it is visited.
+Weights empty_weights(const Architecture& architecture);
 
 class Snapshot {
  public:
@@ -96,8 +127,10 @@ at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden);
 std::vector<std::int64_t> shape_of(const Architecture& architecture, const std::string& name);
 std::string text_of(at::IntArrayRef shape);  // "[48, 32]"
 
-// Whether hidden, heads and kv_heads go together.
+// Whether heads, kv_heads and head_dim go together.
 expected<void> check_heads(const Architecture& architecture);
+// Sets head_dim to hidden / heads, and checks the same.
+expected<void> divide_into_heads(Architecture& architecture);
 
 // Checks names, shapes and finiteness against the architecture. Used before weights are taken by anyone.
 expected<void> check_weights(const Architecture& architecture, const Weights& weights);

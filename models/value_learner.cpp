@@ -24,13 +24,16 @@ namespace {
 
 constexpr std::size_t explained_trajectories = 128;
 
-// Frozen attention means q, k, v, o and the embedding; MLPs, all norms and the value head train (SAO, section 3).
-bool is_frozen(const std::string& name, const std::string& freeze) {
+// Frozen attention means q, k, v, o and the embedding; MLPs, all norms and the value head train (SAO, section 3). With
+// experts, their projections and the head train alone: norms and router stand still, too, so that every token keeps the
+// experts that the policy it started from would have chosen.
+bool is_frozen(const std::string& name, const std::string& freeze, bool has_experts) {
   if (freeze == "none") return false;
   if (freeze == "all_but_head") return true;
   if (freeze != "attention") {
     throw std::invalid_argument("value.freeze \"" + freeze + "\": use none, attention or all_but_head");
   }
+  if (has_experts) return name.find(".mlp.experts.") == std::string::npos;
   return name.find(".self_attn.") != std::string::npos || name == "model.embed_tokens.weight";
 }
 
@@ -68,7 +71,7 @@ struct ValueLearner::State {
         weights(backbone->weights) {
     weights.head = at::Tensor();  // a critic predicts no tokens
     for_each_tensor(weights, /*tied=*/true, [&](const std::string& name, at::Tensor& tensor) {
-      if (is_frozen(name, settings.freeze)) {
+      if (is_frozen(name, settings.freeze, backbone->architecture.experts > 0)) {
         tensor = tensor.to(dtype);  // float32: the backbone's own memory
       } else {
         masters.push_back(tensor.clone());

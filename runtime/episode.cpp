@@ -9,10 +9,13 @@ Episode::Episode(const Tokenizer& tokenizer, const EnvironmentSettings& limits, 
   trajectory_.environment = limits.name;
 }
 
-void Episode::begin(const Task& task) {
+expected<void> Episode::begin(const Task& task) {
   trajectory_.task = task.text;
   trajectory_.expected = task.expected;
-  for (const TokenId token : encode_chat(tokenizer_, task.prompt)) append(token, false, 0.0F, 0);
+  const expected<Tokens> prompt = encode_chat(tokenizer_, task.prompt);
+  if (!prompt) return tl::unexpected(prompt.error());
+  for (const TokenId token : *prompt) append(token, false, 0.0F, 0);
+  return {};
 }
 
 bool Episode::has_room() const {
@@ -35,15 +38,16 @@ std::string Episode::add_turn(const FinishedTurn& turn, const Sampling& sampling
   return text;
 }
 
-void Episode::observe(const Observation& observation) {
+expected<void> Episode::observe(const Observation& observation) {
   if (observation.reward != 0) {
     trajectory_.sequence.rewards.back() += static_cast<float>(observation.reward);
     rewarded_ = true;
   }
-  if (observation.over) return;
-  for (const TokenId token : encode_observation(tokenizer_, observation.message, turn_ended_)) {
-    append(token, false, 0.0F, 0);
-  }
+  if (observation.over) return {};
+  const expected<Tokens> tokens = encode_observation(tokenizer_, observation.message, turn_ended_);
+  if (!tokens) return tl::unexpected(tokens.error());
+  for (const TokenId token : *tokens) append(token, false, 0.0F, 0);
+  return {};
 }
 
 Trajectory Episode::finish(Ending ending) {

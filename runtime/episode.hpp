@@ -14,14 +14,14 @@ class Episode {
  public:
   Episode(const Tokenizer& tokenizer, const EnvironmentSettings& limits, int max_context);
 
-  void begin(const Task& task);
+  expected<void> begin(const Task& task);  // error: the model's chat template refuses the conversation
   // Whether another turn may be asked for; if not, the episode is over as truncated.
   bool has_room() const;
   const Tokens& prompt() const { return trajectory_.sequence.tokens; }  // everything so far
   // Appends a turn; returns its text without control tokens.
   std::string add_turn(const FinishedTurn& turn, const Sampling& sampling);
   // Credits the turn's reward and appends the message the policy reads next, as tokens that are never trained.
-  void observe(const Observation& observation);
+  expected<void> observe(const Observation& observation);
   // Ends it and hands the trajectory out. `per_step_rewards`: bootstrap when truncated from outside the task.
   Trajectory finish(Ending ending);
 

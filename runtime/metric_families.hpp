@@ -50,9 +50,9 @@ inline const LabelValues environments{"writing", "calculator", "letters", "turns
 // Actors with one mailbox for the whole service; sessions come and go.
 inline const LabelValues mailboxes{"generator",      "scorer",        "gatekeeper", "gateway",
                                    "policy_learner", "value_learner", "other"};
-inline const LabelValues actors{"evaluator",      "session",       "session_host", "generator",
-                                "scorer",         "gatekeeper",    "gateway",      "observer",
-                                "policy_learner", "value_learner", "checkpointer", "other"};
+inline const LabelValues actors{"evaluator",     "live",         "session", "session_host", "generator",
+                                "scorer",        "gatekeeper",   "gateway", "observer",     "policy_learner",
+                                "value_learner", "checkpointer", "other"};
 
 struct MetricFamilies {
   prometheus::Registry registry;

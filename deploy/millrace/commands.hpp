@@ -86,6 +86,14 @@ struct ReplayCommand {
 };
 int replay(const ReplayCommand& command);
 
+struct ExportCommand {
+  std::string folder;  // to be made
+  std::string config = "config/presets/quickstart.json";
+  std::vector<std::string> sets;
+  bool json = false;
+};
+int export_folder(const ExportCommand& command);
+
 struct ConfigCommand {
   std::string config;
   std::vector<std::string> sets;

@@ -136,6 +136,14 @@ int main(int argc, char** argv) {
       ->excludes(trace_of);
   trace_app->callback([&] { code = trace(one); });
 
+  ExportCommand exported;
+  auto* export_app = app.add_subcommand("export", "Write the model as a folder that Hugging Face transformers loads");
+  export_app->add_option("DIR", exported.folder, "Folder to be made")->required();
+  export_app->add_option("--config", exported.config, "Config whose model is meant")->capture_default_str();
+  export_app->add_option("--set", exported.sets, "section.key=value, stronger than file and environment");
+  export_app->add_flag("--json", exported.json, "Print JSON");
+  export_app->callback([&] { code = export_folder(exported); });
+
   ConfigCommand config;
   auto* config_app = app.add_subcommand("config", "Check and show settings");
   config_app->require_subcommand(1);

@@ -1,65 +1,58 @@
 #include "models/text/chat.hpp"
 
-#include <string_view>
-
 namespace millrace {
-namespace {
 
-// ChatML: <|im_start|>ROLE, a line break, the content, <|im_end|>, a line break.
-constexpr std::string_view message_start = "<|im_start|>";
-constexpr std::string_view message_end = "<|im_end|>";
-constexpr std::string_view answer_header = "<|im_start|>assistant\n";
-
-void append(Tokens& tokens, const Tokens& more) { tokens.insert(tokens.end(), more.begin(), more.end()); }
-
-// Role and content are encoded as one text, as the template's own text would be: only the markers are control tokens.
-void append_message(const Tokenizer& tokenizer, const Message& message, Tokens& tokens) {
-  append(tokens, tokenizer.encode_template(message_start));
-  append(tokens, tokenizer.encode(message.role + '\n' + message.content));
-  append(tokens, tokenizer.encode_template(std::string(message_end) + '\n'));
-}
-
-bool wants_default_system(const std::vector<Message>& messages, const std::string& default_system) {
-  return !default_system.empty() && !messages.empty() && messages.front().role != "system";
-}
-
-}  // namespace
-
-std::string default_system_of(const std::string& chat_template) {
-  for (const std::string_view header : {"<|im_start|>system\n", "<|im_start|>system\\n"}) {
-    const std::size_t found = chat_template.find(header);
-    if (found == std::string::npos) continue;
-    const std::size_t begin = found + header.size();
-    const std::string text = chat_template.substr(begin, chat_template.find(message_end, begin) - begin);
-    // A quotation mark ends the literal: then the content is an expression, and there is no default.
-    if (text.find('\'') == std::string::npos) return text;
+Conversation conversation_of(const std::vector<Message>& messages) {
+  Conversation conversation;
+  for (const Message& message : messages) {
+    conversation.messages.push_back({{"role", message.role}, {"content", message.content}});
   }
-  return {};
+  return conversation;
 }
 
-std::string render_chat(const std::vector<Message>& messages, const std::string& default_system) {
-  std::string text;
-  const auto append_text = [&](std::string_view role, std::string_view content) {
-    text.append(message_start).append(role).append("\n").append(content).append(message_end).append("\n");
-  };
-  if (wants_default_system(messages, default_system)) append_text("system", default_system);
-  for (const Message& message : messages) append_text(message.role, message.content);
-  return text.append(answer_header);
+expected<MarkedText> render_conversation(const Tokenizer& tokenizer, const Conversation& conversation) {
+  if (!tokenizer.chat_template()) return fail("the model has no chat template");
+  std::vector<std::pair<std::string, jinja::Value>> variables;
+  try {
+    for (const auto& [name, token] : {std::pair("bos_token", tokenizer.bos()), {"eos_token", tokenizer.eos()}}) {
+      if (token >= 0) variables.emplace_back(name, jinja::Value::of_template(tokenizer.spelling_of(token)));
+    }
+    variables.emplace_back("messages", jinja::value_of(conversation.messages, MarkedText::quoted));
+    variables.emplace_back("tools", jinja::value_of(conversation.tools, MarkedText::quoted));
+    variables.emplace_back("documents", jinja::None{});
+    variables.emplace_back("add_generation_prompt", conversation.add_generation_prompt);
+    for (const auto& [name, value] : conversation.variables.items()) {
+      variables.emplace_back(name, jinja::value_of(value, MarkedText::quoted));
+    }
+  } catch (const jinja::Failure& failure) {
+    return fail(failure.message);
+  }
+  auto text = tokenizer.chat_template()->render(variables);
+  if (!text) return fail("chat template: " + text.error().message);
+  return text;
 }
 
-Tokens encode_chat(const Tokenizer& tokenizer, const std::vector<Message>& messages) {
-  Tokens tokens;
-  const std::string default_system = default_system_of(tokenizer.chat_template());
-  if (wants_default_system(messages, default_system)) append_message(tokenizer, {"system", default_system}, tokens);
-  for (const Message& message : messages) append_message(tokenizer, message, tokens);
-  append(tokens, tokenizer.encode_template(answer_header));
-  return tokens;
+expected<Tokens> encode_conversation(const Tokenizer& tokenizer, const Conversation& conversation) {
+  const auto text = render_conversation(tokenizer, conversation);
+  if (!text) return tl::unexpected(text.error());
+  return tokenizer.encode_marked(*text);
 }
 
-Tokens encode_observation(const Tokenizer& tokenizer, const Message& observation, bool turn_ended) {
-  Tokens tokens = tokenizer.encode_template(turn_ended ? "\n" : std::string(message_end) + '\n');
-  append_message(tokenizer, observation, tokens);
-  append(tokens, tokenizer.encode_template(answer_header));
+expected<Tokens> encode_chat(const Tokenizer& tokenizer, const std::vector<Message>& messages) {
+  return encode_conversation(tokenizer, conversation_of(messages));
+}
+
+expected<Tokens> encode_observation(const Tokenizer& tokenizer, const Message& observation, bool turn_ended) {
+  // Templates say what a whole conversation looks like: what follows an answer is seen behind one that can be found.
+  static const std::string answer = "3f6c1f0a9d";
+  const auto text =
+      render_conversation(tokenizer, conversation_of({{"user", "?"}, {"assistant", answer}, observation}));
+  if (!text) return tl::unexpected(text.error());
+  const std::size_t found = text->text.find(answer);
+  if (found == std::string::npos) return fail("chat template: it does not show what the assistant has said");
+  Tokens tokens = tokenizer.encode_marked(text->substr(found + answer.size()));
+  const bool writes_end = !tokens.empty() && tokens.front() == tokenizer.eos();
+  if (turn_ended && writes_end) tokens.erase(tokens.begin());
   return tokens;
 }
 

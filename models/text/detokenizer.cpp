@@ -1,5 +1,6 @@
 #include "models/text/detokenizer.hpp"
 
+#include <string_view>
 #include <utility>
 
 #include "models/text/utf8.hpp"
@@ -8,7 +9,11 @@ namespace millrace {
 
 std::string Detokenizer::push(TokenId token) {
   std::string text;
-  waiting_ += tokenizer_->bytes_of(token);
+  std::string_view bytes = tokenizer_->bytes_of(token);
+  if (!bytes.empty() && std::exchange(at_start_, false) && bytes.front() == ' ' && tokenizer_->drops_leading_space()) {
+    bytes.remove_prefix(1);
+  }
+  waiting_ += bytes;
   waiting_.erase(0, append_characters(waiting_, text));
   return text;
 }

@@ -15,6 +15,7 @@ class Detokenizer {
  private:
   const Tokenizer* tokenizer_;
   std::string waiting_;
+  bool at_start_ = true;  // nothing has come yet
 };
 
 }  // namespace millrace

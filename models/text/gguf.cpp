@@ -27,6 +27,9 @@ std::optional<Block> block_of(std::uint32_t type) {
     case GgufType::q4_0: return Block{32, 18};
     case GgufType::q4_1: return Block{32, 20};
     case GgufType::q8_0: return Block{32, 34};
+    case GgufType::q4_k: return Block{256, 144};
+    case GgufType::q6_k: return Block{256, 210};
+    case GgufType::bf16: return Block{1, 2};
   }
   return std::nullopt;
 }
@@ -65,8 +68,9 @@ Announced read_tensor(ByteReader& reader, const std::string& number) {
   announced.offset = reader.number<std::uint64_t>(field);
   const auto block = block_of(type);
   if (!block) {
-    reader.fail(field,
-                "is of type " + std::to_string(type) + ", known are F32 (0), F16 (1), Q4_0 (2), Q4_1 (3) and Q8_0 (8)");
+    reader.fail(field, "is of type " + std::to_string(type) +
+                           ", known are F32 (0), F16 (1), Q4_0 (2), Q4_1 (3), Q8_0 (8), " +
+                           "Q4_K (12), Q6_K (14) and BF16 (30)");
     return announced;
   }
   tensor.type = static_cast<GgufType>(type);
@@ -176,6 +180,8 @@ expected<GgufFile> GgufFile::open(const std::string& path) {
 
 bool GgufFile::has(const std::string& key) const { return state_->values.contains(key); }
 const std::map<std::string, GgufTensor>& GgufFile::tensors() const { return state_->tensors; }
+
+void GgufFile::forget(const GgufTensor& tensor) const { state_->mapping.forget(tensor.data); }
 
 expected<std::string> GgufFile::text(const std::string& key) const {
   const GgufValue* value = state_->find(key, false);

@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q4_0 = 2, q4_1 = 3, q8_0 = 8 };
+enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q4_0 = 2, q4_1 = 3, q8_0 = 8, q4_k = 12, q6_k = 14, bf16 = 30 };
 
 struct GgufTensor {
   std::string name;
@@ -38,6 +38,7 @@ class GgufFile {
   expected<std::vector<std::string>> texts(const std::string& key) const;
   expected<std::vector<std::int64_t>> integers(const std::string& key) const;
   const std::map<std::string, GgufTensor>& tensors() const;
+  void forget(const GgufTensor& tensor) const;  // its pages leave this process's memory until they are read again
 
  private:
   struct State;

@@ -35,4 +35,11 @@ MappedFile::~MappedFile() {
   if (start_) munmap(start_, size_);
 }
 
+void MappedFile::forget(std::span<const std::byte> part) const {
+  static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<std::size_t>(part.data() - bytes().data());
+  const std::size_t begin = offset / page * page, end = (offset + part.size() + page - 1) / page * page;
+  madvise(static_cast<std::byte*>(start_) + begin, end - begin, MADV_DONTNEED);  // only advice: it may fail
+}
+
 }  // namespace millrace

@@ -17,6 +17,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&&) = delete;
   ~MappedFile();
 
+  // Takes a part's pages out of this process's memory. They come back when they are read again.
+  void forget(std::span<const std::byte> part) const;
+
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(start_), size_}; }
 
  private:

@@ -59,6 +59,35 @@ std::size_t append_characters(std::string_view bytes, std::string& text) {
   return used;
 }
 
+CodePoint character_at(std::string_view bytes, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[at + i]); };
+  const auto [kind, size] = first_character(bytes.substr(at));
+  if (kind != Kind::whole) return {byte(0), 1};
+  if (size == 1) return {byte(0), 1};
+  char32_t code = byte(0) & (0x7Fu >> size);
+  for (std::size_t i = 1; i < size; ++i) code = code << 6 | (byte(i) & 0x3Fu);
+  return {code, size};
+}
+
+void append_character(char32_t code, std::string& text) {
+  const auto follower = [&](int shift) { text += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
+  if (code < 0x80) {
+    text += static_cast<char>(code);
+  } else if (code < 0x800) {
+    text += static_cast<char>(0xC0 | code >> 6);
+    follower(0);
+  } else if (code < 0x10000) {
+    text += static_cast<char>(0xE0 | code >> 12);
+    follower(6);
+    follower(0);
+  } else {
+    text += static_cast<char>(0xF0 | code >> 18);
+    follower(12);
+    follower(6);
+    follower(0);
+  }
+}
+
 std::string to_valid_utf8(std::string_view bytes) {
   std::string text;
   if (append_characters(bytes, text) < bytes.size()) text += replacement_character;

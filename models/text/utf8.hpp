@@ -13,6 +13,16 @@ inline constexpr std::string_view replacement_character = "\xEF\xBF\xBD";
 // is the beginning of a character whose end is still to come.
 std::size_t append_characters(std::string_view bytes, std::string& text);
 
+// The character that begins at `at`, which must lie inside. A byte that begins none is a character of its own: size 1,
+// the byte as its code.
+struct CodePoint {
+  char32_t code;
+  std::size_t size;  // bytes
+};
+CodePoint character_at(std::string_view bytes, std::size_t at);
+
+void append_character(char32_t code, std::string& text);
+
 // All of `bytes` as valid UTF-8: an unfinished character at the end becomes one U+FFFD, too.
 std::string to_valid_utf8(std::string_view bytes);
 

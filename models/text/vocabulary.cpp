@@ -5,8 +5,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::int64_t normal_token = 1;
-constexpr std::int64_t control_token = 3;
+enum TokenType : std::int64_t { normal = 1, control = 3, user_defined = 4, unused = 5 };
 
 expected<TokenId> read_token_id(const GgufFile& file, const std::string& key, std::size_t tokens) {
   const auto id = file.integer(key);
@@ -17,24 +16,26 @@ expected<TokenId> read_token_id(const GgufFile& file, const std::string& key, st
   return static_cast<TokenId>(*id);
 }
 
-expected<std::vector<TokenId>> read_control_tokens(const GgufFile& file, std::size_t tokens) {
+expected<void> read_token_types(const GgufFile& file, Vocabulary& vocabulary) {
   const std::string key = "tokenizer.ggml.token_type";
   const auto types = file.integers(key);
   if (!types) return tl::unexpected(types.error());
+  const std::size_t tokens = vocabulary.tokens.size();
   if (types->size() != tokens) {
     return fail(key + ": " + std::to_string(types->size()) + " types for " + std::to_string(tokens) + " tokens");
   }
-  std::vector<TokenId> control;
   for (std::size_t token = 0; token < tokens; ++token) {
-    const std::int64_t type = (*types)[token];
-    if (type == control_token) {
-      control.push_back(static_cast<TokenId>(token));
-    } else if (type != normal_token) {
-      return fail(key + ": token " + std::to_string(token) + " is of type " + std::to_string(type) +
-                  ", only 1 (normal) and 3 (control) are known");
+    switch ((*types)[token]) {
+      case normal: break;
+      case control: vocabulary.control.push_back(static_cast<TokenId>(token)); break;
+      case user_defined: vocabulary.added.push_back(static_cast<TokenId>(token)); break;
+      case unused: vocabulary.tokens[token].clear(); break;
+      default:
+        return fail(key + ": token " + std::to_string(token) + " is of type " + std::to_string((*types)[token]) +
+                    ", only 1 (normal), 3 (control), 4 (user defined) and 5 (unused) are known");
     }
   }
-  return control;
+  return {};
 }
 
 }  // namespace
@@ -50,29 +51,26 @@ expected<Vocabulary> read_vocabulary(const GgufFile& file) {
   if (!tokens) return tl::unexpected(tokens.error());
   auto merges = file.texts("tokenizer.ggml.merges");
   if (!merges) return tl::unexpected(merges.error());
-  auto control = read_control_tokens(file, tokens->size());
-  if (!control) return tl::unexpected(control.error());
   const auto eos = read_token_id(file, "tokenizer.ggml.eos_token_id", tokens->size());
   if (!eos) return tl::unexpected(eos.error());
 
   Vocabulary vocabulary;
+  vocabulary.tokens = std::move(*tokens);
+  if (auto types = read_token_types(file, vocabulary); !types) return tl::unexpected(types.error());
   vocabulary.eos = *eos;
   if (const std::string key = "tokenizer.ggml.bos_token_id"; file.has(key)) {
-    const auto bos = read_token_id(file, key, tokens->size());
+    const auto bos = read_token_id(file, key, vocabulary.tokens.size());
     if (!bos) return tl::unexpected(bos.error());
     vocabulary.bos = *bos;
   }
   if (const std::string key = "tokenizer.chat_template"; file.has(key)) {
     auto chat_template = file.text(key);
     if (!chat_template) return tl::unexpected(chat_template.error());
-    if (chat_template->find("<|im_start|>") == std::string::npos) {
-      return fail(key + ": only ChatML templates (with <|im_start|>) are known");
-    }
     vocabulary.chat_template = std::move(*chat_template);
   }
-  vocabulary.tokens = std::move(*tokens);
   vocabulary.merges = std::move(*merges);
-  vocabulary.control = std::move(*control);
+  vocabulary.compose = *pre_tokenizer == "qwen2";  // the only one of those known that asks for NFC
+  vocabulary.whole_pieces = *pre_tokenizer == "llama-bpe";
   vocabulary.pre_tokenizer = std::move(*pre_tokenizer);
   return vocabulary;
 }

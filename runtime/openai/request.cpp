@@ -180,7 +180,14 @@ ParsedRequest parse_chat_request(const json& body, const Tokenizer& tokenizer, i
   fields.flag("logprobs", request.logprobs);
   fields.neutral("top_logprobs", {0});
   fields.neutral("tools", {json::array()});
-  if (!fields.bad()) request.prompts = {encode_chat(tokenizer, request.messages)};
+  if (!fields.bad()) {
+    expected<Tokens> prompt = encode_chat(tokenizer, request.messages);
+    if (!prompt) {
+      fields.fail(prompt.error().message, "messages");
+    } else {
+      request.prompts = {std::move(*prompt)};
+    }
+  }
   return finish(fields, std::move(request));
 }
 

@@ -60,9 +60,9 @@ double mean_reward(const std::vector<Sequence>& sequences) {
   return sum / static_cast<double>(sequences.size());
 }
 
-TEST_CASE("SAO teaches a random model to answer in vowels") {
+void teach(const ModelSettings& settings) {
   use_threads(1);  // more would wait for each other longer than so small a model computes
-  const auto model = load_model(ModelSettings{}, 1);
+  const auto model = load_model(settings, 1);
   REQUIRE(model);
   PolicySettings policy_settings;
   policy_settings.lr = 3e-3;
@@ -96,6 +96,16 @@ TEST_CASE("SAO teaches a random model to answer in vowels") {
   CAPTURE(version);
   CHECK(first < 0.1);
   CHECK(last > 0.8);
+}
+
+TEST_CASE("SAO teaches a random model to answer in vowels") { teach({}); }
+
+// The critic trains the experts' projections and its head; the policy trains everything, the router included.
+TEST_CASE("SAO teaches a mixture of experts the same") {
+  ModelSettings settings;
+  settings.random.experts = 4;
+  settings.random.intermediate = 64;
+  teach(settings);
 }
 
 }  // namespace

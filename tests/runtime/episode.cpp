@@ -46,7 +46,7 @@ TEST_CASE("tokens of every turn stand in the next prompt as they were sampled, n
 
   Tokens expected_prompt = prompt;
   expected_prompt.insert(expected_prompt.end(), sampled.begin(), sampled.end());
-  const Tokens observation = encode_observation(bytes(), {"tool", "ok"}, false);
+  const Tokens observation = encode_observation(bytes(), {"tool", "ok"}, false).value();
   expected_prompt.insert(expected_prompt.end(), observation.begin(), observation.end());
   CHECK(episode.prompt() == expected_prompt);
 }

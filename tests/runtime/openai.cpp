@@ -73,7 +73,7 @@ TEST_CASE("what a request says is read") {
   CHECK(parsed->stream);
   CHECK(parsed->include_usage);
   CHECK(parsed->user == "ada");
-  CHECK(parsed->prompts.at(0) == encode_chat(*bytes, {{"user", "hi"}}));
+  CHECK(parsed->prompts.at(0) == *encode_chat(*bytes, {{"user", "hi"}}));
   const ParsedRequest parts = parse_chat_request(
       {{"messages", {{{"role", "developer"}, {"content", {{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}}}}}}},
       *bytes, 512);

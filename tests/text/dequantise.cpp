@@ -86,6 +86,25 @@ TEST_CASE("F16: every one of the 65536 bit patterns") {
   }
 }
 
+// tests/data/quants.json: random blocks, as the Python package `gguf` reads them.
+TEST_CASE("every block format gives the reference's values") {
+  const auto quants = nlohmann::json::parse(std::ifstream(MILLRACE_TEST_DATA "/quants.json"));
+  const std::map<std::string, GgufType> types = {{"Q4_K", GgufType::q4_k}, {"Q6_K", GgufType::q6_k},
+                                                 {"BF16", GgufType::bf16}, {"Q4_0", GgufType::q4_0},
+                                                 {"Q4_1", GgufType::q4_1}, {"Q8_0", GgufType::q8_0}};
+  for (const auto& [name, type] : types) {
+    CAPTURE(name);
+    const auto hex = quants[name]["bytes"].get<std::string>();
+    std::vector<std::uint8_t> bytes;
+    for (std::size_t i = 0; i < hex.size(); i += 2) {
+      bytes.push_back(static_cast<std::uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+    }
+    const auto right = quants[name]["values"].get<std::vector<float>>();
+    const auto values = dequantised(type, static_cast<std::int64_t>(right.size()), bytes);
+    for (std::size_t i = 0; i < right.size(); ++i) CHECK(values[i] == doctest::Approx(right[i]).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("the size of the output is checked") {
   const std::vector<std::uint8_t> bytes(8);
   const GgufTensor tensor{"w", GgufType::f32, {2}, std::as_bytes(std::span(bytes))};

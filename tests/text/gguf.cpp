@@ -96,7 +96,7 @@ TEST_CASE("a malformed file is refused at once, and the error names the field") 
       {one_tensor({2, 0}, f32), "tensor \"w\": dimension 1 is 0"},
       {one_tensor({}, f32), "tensor \"w\": has 0 dimensions"},
       {one_tensor({1, 1, 1, 1, 1}, f32), "tensor \"w\": has 5 dimensions"},
-      {one_tensor({2}, 14), "tensor \"w\": is of type 14"},
+      {one_tensor({2}, 13), "tensor \"w\": is of type 13"},
       {one_tensor({48, 2}, q4_0), "tensor \"w\": rows of 48 values are no whole blocks of 32"},
       {one_tensor({2}, f32, 8), "tensor \"w\": offset 8 is no multiple of 32"},
       {one_tensor({2}, f32, 32), "tensor \"w\": 8 bytes at offset 32 reach beyond the 8 bytes"},

@@ -166,8 +166,8 @@ TEST_CASE("a vocabulary that does not hang together is refused") {
   const std::string merge =
       ": two plain tokens of the vocabulary are expected, with a space between them, that together are a third";
   CHECK(error_of([](Vocabulary&) {}) == "");
-  CHECK(error_of([](Vocabulary& v) { v.pre_tokenizer = "qwen2"; }) ==
-        "unknown pre-tokenizer \"qwen2\": known are \"smollm\" and \"bytes\"");
+  CHECK(error_of([](Vocabulary& v) { v.pre_tokenizer = "spm"; }) ==
+        "unknown pre-tokenizer \"spm\": known are bytes, gpt-2, llama-bpe, qwen2, smollm");
   CHECK(error_of([](Vocabulary& v) { v.merges.push_back("b c"); }) == "merge 1 \"b c\"" + merge);
   CHECK(error_of([](Vocabulary& v) { v.merges.push_back("ab"); }) == "merge 1 \"ab\"" + merge);
   CHECK(error_of([](Vocabulary& v) { v.merges.push_back(""); }) == "merge 1 \"\"" + merge);

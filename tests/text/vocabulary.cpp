@@ -53,10 +53,17 @@ TEST_CASE("what is unknown or does not fit together is refused by the name of it
   CHECK(refused({.model = "llama"}, "tokenizer.ggml.model: \"llama\" is not \"gpt2\" (byte-level BPE)"));
   CHECK(refused({.types = {1, 1, 3}}, "tokenizer.ggml.token_type: 3 types for 4 tokens"));
   CHECK(refused({.types = {1, 6, 1, 3}},
-                "tokenizer.ggml.token_type: token 1 is of type 6, only 1 (normal) and 3 (control) are known"));
+                "tokenizer.ggml.token_type: token 1 is of type 6, only 1 (normal), 3 (control), 4 "
+                "(user defined) and 5 (unused) are known"));
   CHECK(refused({.eos = 4}, "tokenizer.ggml.eos_token_id: 4 is none of the 4 tokens"));
-  CHECK(refused({.chat_template = "[INST]"},
-                "tokenizer.chat_template: only ChatML templates (with <|im_start|>) are known"));
+}
+
+TEST_CASE("tokens that any text may contain, and such that are not in use") {
+  const auto vocabulary = read({.pre = "qwen2", .types = {1, 5, 4, 3}});
+  REQUIRE_MESSAGE(vocabulary, vocabulary.error().message);
+  CHECK(vocabulary->added == Tokens{2});
+  CHECK(vocabulary->tokens[1].empty());
+  CHECK(vocabulary->compose);
 }
 
 TEST_CASE("a file without a tokenizer is refused") {

@@ -1,0 +1,351 @@
+#include "models/text/jinja/nodes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace millrace::jinja {
+namespace {
+
+constexpr std::int64_t most_steps = 20'000'000;
+constexpr int deepest_call = 100;
+
+void refuse_undefined(const Value& value) {
+  if (const auto* nothing = std::get_if<Undefined>(&value.any())) throw Failure{"'" + nothing->name + "' is undefined"};
+}
+
+Value arithmetic(const std::string& symbol, const Value& a, const Value& b) {
+  const auto* i = std::get_if<std::int64_t>(&a.any());
+  const auto* j = std::get_if<std::int64_t>(&b.any());
+  if (!a.is_number() || !b.is_number() || a.truth() || b.truth()) {
+    throw Failure{"\"" + symbol + "\" is not supported between a " + type_name(a) + " and a " + type_name(b)};
+  }
+  if (i && j && symbol != "/") {
+    std::int64_t result = 0;
+    bool overflow = false;
+    if (symbol == "+") overflow = __builtin_add_overflow(*i, *j, &result);
+    if (symbol == "-") overflow = __builtin_sub_overflow(*i, *j, &result);
+    if (symbol == "*") overflow = __builtin_mul_overflow(*i, *j, &result);
+    if (symbol == "//" || symbol == "%") {
+      if (*j == 0 || (*i == INT64_MIN && *j == -1)) throw Failure{"a division by zero or beyond 63 bits"};
+      const std::int64_t rest = *i % *j, corrected = rest != 0 && (rest < 0) != (*j < 0) ? rest + *j : rest;
+      result = symbol == "%" ? corrected : (*i - corrected) / *j;
+    }
+    if (symbol == "**") {
+      if (*j < 0) throw Failure{"negative exponents are not supported"};
+      result = 1;
+      for (std::int64_t n = 0; n < *j && !overflow; ++n) {
+        overflow = __builtin_mul_overflow(result, *i, &result);
+        if (n > 64 && *i >= -1 && *i <= 1) break;
+      }
+      if (*i == -1 && *j > 64) result = *j % 2 == 0 ? 1 : -1;
+    }
+    if (overflow) throw Failure{"a number grows beyond 63 bits"};
+    return result;
+  }
+  const double x = i ? static_cast<double>(*i) : *a.real(), y = j ? static_cast<double>(*j) : *b.real();
+  if (symbol == "+") return x + y;
+  if (symbol == "-") return x - y;
+  if (symbol == "*") return x * y;
+  if (symbol == "**") return std::pow(x, y);
+  if (y == 0) throw Failure{"a division by zero"};
+  if (symbol == "/") return x / y;
+  const double rest = std::fmod(x, y), corrected = rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+  return symbol == "%" ? corrected : (x - corrected) / y;
+}
+
+Value sum(const Value& a, const Value& b) {
+  if (a.text() && b.text()) return joined(*a.text(), *b.text());
+  if (a.list() && b.list() && a.list()->is_tuple == b.list()->is_tuple) {
+    List both = *a.list();
+    both.items.insert(both.items.end(), b.list()->items.begin(), b.list()->items.end());
+    return both;
+  }
+  return arithmetic("+", a, b);
+}
+
+bool contains(const Value& container, const Value& item) {
+  if (container.text())
+    return container.text()->text.find(text_of(item, "what a string may contain").text) != std::string::npos;
+  if (container.dict()) return container.dict()->find(item) != nullptr;
+  return std::ranges::any_of(items_of(container), [&](const Value& other) { return are_equal(other, item); });
+}
+
+bool compare(const std::string& symbol, const Value& a, const Value& b) {
+  if (symbol == "==") return are_equal(a, b);
+  if (symbol == "!=") return !are_equal(a, b);
+  if (symbol == "in") return contains(b, a);
+  if (symbol == "not in") return !contains(b, a);
+  if (symbol == "<") return is_less(a, b);
+  if (symbol == ">") return is_less(b, a);
+  if (symbol == "<=") return is_less(a, b) || are_equal(a, b);
+  return is_less(b, a) || are_equal(a, b);
+}
+
+// Where a round or a call begins and ends.
+class InnerScope {
+ public:
+  InnerScope(Run& run, std::shared_ptr<Scope> outer) : run_(run), before_(run.scope) {
+    run.scope = std::make_shared<Scope>();
+    run.scope->outer = std::move(outer);
+  }
+  ~InnerScope() { run_.scope = before_; }
+
+ private:
+  Run& run_;
+  std::shared_ptr<Scope> before_;
+};
+
+// What `body` writes, instead of writing it.
+MarkedText captured(Run& run, const Block& body) {
+  MarkedText before = std::exchange(run.out, {});
+  body.execute(run);
+  return std::exchange(run.out, std::move(before));
+}
+
+}  // namespace
+
+Value Scope::find(const std::string& name) const {
+  for (const Scope* scope = this; scope; scope = scope->outer.get()) {
+    if (const auto found = scope->names.find(name); found != scope->names.end()) return found->second;
+  }
+  return Undefined{name};
+}
+
+void Run::step() {
+  if (++steps > most_steps) throw Failure{"the template takes too long"};
+}
+
+MarkedText Run::joined_in_place(MarkedText&& a, const MarkedText& b) {
+  if (a.size() + b.size() > 64 << 20) throw Failure{"the text grows beyond 64 MiB"};
+  a += b;
+  return std::move(a);
+}
+
+Value Name::evaluate(Run& run) const {
+  run.step();
+  return run.scope->find(name);
+}
+
+Value ListOf::evaluate(Run& run) const {
+  List list;
+  list.is_tuple = is_tuple;
+  for (const ExpressionPtr& item : items) list.items.push_back(item->evaluate(run));
+  return list;
+}
+
+Value DictOf::evaluate(Run& run) const {
+  Dict dict;
+  for (const auto& [key, item] : entries) {
+    Value name = key->evaluate(run), value = item->evaluate(run);
+    if (dict.find(name)) throw Failure{"a dict has one of its keys twice"};
+    dict.entries.emplace_back(std::move(name), std::move(value));
+  }
+  return dict;
+}
+
+Value Attribute::evaluate(Run& run) const {
+  run.step();
+  const Value owner = object->evaluate(run);
+  refuse_undefined(owner);
+  if (const Value method = method_of(owner, name); !method.is_undefined()) return method;
+  return item_of(owner, Value::of_template(name));
+}
+
+Value Item::evaluate(Run& run) const {
+  run.step();
+  const Value owner = object->evaluate(run);
+  refuse_undefined(owner);
+  const Value name = key->evaluate(run);
+  Value item = item_of(owner, name);
+  return item.is_undefined() && name.text() && !owner.dict() ? method_of(owner, name.text()->text) : item;
+}
+
+Value Slice::evaluate(Run& run) const {
+  const Value whole = object->evaluate(run);
+  refuse_undefined(whole);
+  if (!whole.list() && !whole.text()) return Undefined{"the slice of a " + type_name(whole)};
+  const std::vector<Value> items = items_of(whole);
+  const auto size = static_cast<std::int64_t>(items.size());
+  const auto number = [&](const ExpressionPtr& part) -> std::optional<std::int64_t> {
+    if (!part) return std::nullopt;
+    const Value value = part->evaluate(run);
+    if (value.is_none()) return std::nullopt;
+    return integer_of(value, "a slice's bound");
+  };
+  const std::int64_t by = number(stride).value_or(1);
+  if (by == 0) throw Failure{"a slice's step must not be 0"};
+  const auto place = [&](std::optional<std::int64_t> given, std::int64_t otherwise) {
+    if (!given) return otherwise;
+    const std::int64_t at = *given < 0 ? std::max(*given, -size - 1) + size : *given;
+    return by > 0 ? std::clamp<std::int64_t>(at, 0, size) : std::clamp<std::int64_t>(at, -1, size - 1);
+  };
+  const std::int64_t from = place(number(begin), by > 0 ? 0 : size - 1), to = place(number(end), by > 0 ? size : -1);
+  List part;
+  part.is_tuple = whole.list() && whole.list()->is_tuple;
+  MarkedText text;
+  for (std::int64_t i = from; by > 0 ? i < to : i > to; i += std::clamp<std::int64_t>(by, -size - 1, size + 1)) {
+    if (whole.list())
+      part.items.push_back(items[static_cast<std::size_t>(i)]);
+    else
+      text += *items[static_cast<std::size_t>(i)].text();
+  }
+  return whole.list() ? Value(part) : Value(text);
+}
+
+Arguments Operands::evaluate(Run& run, const std::string& function, std::optional<Value> first) const {
+  std::vector<Value> values;
+  if (first) values.push_back(std::move(*first));
+  for (const ExpressionPtr& operand : placed) values.push_back(operand->evaluate(run));
+  std::vector<std::pair<std::string, Value>> by_name;
+  for (const auto& [name, operand] : named) by_name.emplace_back(name, operand->evaluate(run));
+  return {function, std::move(values), std::move(by_name)};
+}
+
+Value Call::evaluate(Run& run) const {
+  run.step();
+  const Value function = callee->evaluate(run);
+  refuse_undefined(function);
+  if (!function.function()) throw Failure{"a " + type_name(function) + " cannot be called"};
+  Arguments arguments = operands.evaluate(run, function.function()->name);
+  return function.function()->call(arguments);
+}
+
+Value Filter::evaluate(Run& run) const {
+  run.step();
+  Arguments arguments = operands.evaluate(run, "filter \"" + name + "\"", input->evaluate(run));
+  return filter(arguments);
+}
+
+Value Test::evaluate(Run& run) const {
+  run.step();
+  Arguments arguments = operands.evaluate(run, "test \"" + name + "\"", input->evaluate(run));
+  return is_true(test(arguments)) != negated;
+}
+
+Value Unary::evaluate(Run& run) const {
+  const Value value = operand->evaluate(run);
+  if (symbol == "not") return !is_true(value);
+  return symbol == "-" ? arithmetic("-", std::int64_t{0}, value) : arithmetic("+", std::int64_t{0}, value);
+}
+
+Value Binary::evaluate(Run& run) const {
+  run.step();
+  Value a = left->evaluate(run);
+  if (symbol == "and") return is_true(a) ? right->evaluate(run) : a;
+  if (symbol == "or") return is_true(a) ? a : right->evaluate(run);
+  const Value b = right->evaluate(run);
+  if (symbol == "~") return joined(str_of(a), str_of(b));
+  refuse_undefined(a);
+  refuse_undefined(b);
+  return symbol == "+" ? sum(a, b) : arithmetic(symbol, a, b);
+}
+
+Value Comparison::evaluate(Run& run) const {
+  run.step();
+  Value left = first->evaluate(run);
+  for (const auto& [symbol, operand] : rest) {
+    Value right = operand->evaluate(run);
+    if (!compare(symbol, left, right)) return false;
+    left = std::move(right);
+  }
+  return true;
+}
+
+Value Choice::evaluate(Run& run) const {
+  if (is_true(condition->evaluate(run))) return then->evaluate(run);
+  return otherwise ? otherwise->evaluate(run) : Value(Undefined{"the inline if"});
+}
+
+Flow Block::execute(Run& run) const {
+  for (const StatementPtr& statement : statements) {
+    run.step();
+    run.line = statement->line;
+    if (const Flow flow = statement->execute(run); flow != Flow::on) return flow;
+  }
+  return Flow::on;
+}
+
+void Target::assign(Run& run, const Value& value) const {
+  if (!attribute.empty()) {
+    Namespace* space = run.scope->find(names[0]).space();
+    if (!space) throw Failure{"'" + names[0] + "' is no namespace: its attributes cannot be set"};
+    space->set(attribute, value);
+  } else if (names.size() == 1) {
+    run.scope->names[names[0]] = value;
+  } else {
+    const std::vector<Value> items = items_of(value);
+    if (items.size() != names.size()) {
+      throw Failure{std::to_string(items.size()) + " values do not go into " + std::to_string(names.size()) + " names"};
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) run.scope->names[names[i]] = items[i];
+  }
+}
+
+Flow Text::execute(Run& run) const {
+  run.write(text);
+  return Flow::on;
+}
+
+Flow Output::execute(Run& run) const {
+  run.write(str_of(value->evaluate(run)));
+  return Flow::on;
+}
+
+Flow If::execute(Run& run) const {
+  for (const auto& [condition, body] : branches) {
+    if (is_true(condition->evaluate(run))) return body.execute(run);
+  }
+  return otherwise.execute(run);
+}
+
+Flow For::execute(Run& run) const {
+  auto taken = std::make_shared<std::vector<Value>>();
+  for (Value& item : items_of(items->evaluate(run))) {
+    run.step();
+    if (condition) {
+      const InnerScope inner(run, run.scope);
+      target.assign(run, item);
+      if (!is_true(condition->evaluate(run))) continue;
+    }
+    taken->push_back(std::move(item));
+  }
+  if (taken->empty()) return otherwise.execute(run);
+  for (std::size_t i = 0; i < taken->size(); ++i) {
+    const InnerScope inner(run, run.scope);
+    run.scope->names["loop"] = Loop{taken, i};
+    target.assign(run, (*taken)[i]);
+    if (body.execute(run) == Flow::leave_loop) break;
+  }
+  return Flow::on;
+}
+
+Flow Set::execute(Run& run) const {
+  target.assign(run, value ? value->evaluate(run) : Value(captured(run, body)));
+  return Flow::on;
+}
+
+Flow Macro::execute(Run& run) const {
+  // A macro sees the names around its definition, as they are when it is called. The scope must not own itself.
+  const std::weak_ptr<Scope> around = run.scope;
+  const auto call = [this, &run, around](Arguments& arguments) -> Value {
+    std::vector<Value> values;
+    for (const auto& [parameter, otherwise] : parameters) {
+      auto given = arguments.next(parameter);
+      values.push_back(given ? *given : otherwise ? otherwise->evaluate(run) : Value(Undefined{parameter}));
+    }
+    arguments.done();
+    if (run.depth >= deepest_call) throw Failure{"macros call each other too deeply"};
+    ++run.depth;
+    const InnerScope inner(run, around.lock());
+    for (std::size_t i = 0; i < values.size(); ++i) run.scope->names[parameters[i].first] = std::move(values[i]);
+    const int called_from = run.line;
+    MarkedText text = captured(run, body);
+    run.line = called_from;
+    --run.depth;
+    return text;
+  };
+  run.scope->names[name] = Function{"macro \"" + name + "\"", call};
+  return Flow::on;
+}
+
+}  // namespace millrace::jinja
