@@ -40,7 +40,9 @@ expected<Sequence> from_text(const json& line, const Tokenizer& tokenizer) {
   }
   if (!line.contains("answer") || !line["answer"].is_string()) return fail("\"answer\": expected a text");
   Sequence sequence;
-  append(sequence, encode_chat(tokenizer, messages), false);
+  const expected<Tokens> prompt = encode_chat(tokenizer, messages);
+  if (!prompt) return tl::unexpected(prompt.error());
+  append(sequence, *prompt, false);
   Tokens answer = tokenizer.encode(line["answer"].get<std::string>());
   answer.push_back(tokenizer.eos());
   append(sequence, answer, true);
