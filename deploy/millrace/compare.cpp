@@ -168,7 +168,7 @@ int compare(const CompareCommand& command) {
   if (!plans) return complain(bad_use, plans.error().message);
   block_signals();
   std::atomic<bool> stopped = false;
-  SignalWatch watch([&stopped] { stopped = true; });
+  SignalWatch watch([&stopped] { stopped = true; }, [] {});
 
   const fs::path out = plans->front().folder.parent_path();
   Progress progress(plans->size());

@@ -11,9 +11,12 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import unittest
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 from prometheus import Prometheus, free_port
 from service import ROOT, Service, wait_until
 
