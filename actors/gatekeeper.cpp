@@ -29,7 +29,9 @@ nlohmann::json rows_for(const Ledger& ledger, const TrajectoryQuery& query) {
 const char* GatekeeperState::name = "gatekeeper";
 
 void GatekeeperState::serve() {
-  while (!waiting_learners.empty()) {
+  // While learners go back nothing is handed out: it would be learned from by one of them before and by the other after.
+  const bool going_back = working && working->restore;
+  while (!waiting_learners.empty() && !going_back) {
     Taken taken = gate->take(waiting_learners.front().max, seconds_now());
     if (taken.trajectories.empty() && !taken.last) break;
     waiting_learners.front().promise.deliver(std::move(taken));

@@ -25,7 +25,7 @@ void notify_supervisor(const std::string& message) {
   ::close(descriptor);
 }
 
-Watchdog::Watchdog(std::function<bool()> healthy) {
+SystemdWatchdog::SystemdWatchdog(std::function<bool()> healthy) {
   const char* period = std::getenv("WATCHDOG_USEC");
   if (!period) return;
   const std::chrono::microseconds half(std::strtoull(period, nullptr, 10) / 2);
@@ -41,7 +41,7 @@ Watchdog::Watchdog(std::function<bool()> healthy) {
   });
 }
 
-Watchdog::~Watchdog() {
+SystemdWatchdog::~SystemdWatchdog() {
   {
     const std::lock_guard lock(mutex_);
     over_ = true;

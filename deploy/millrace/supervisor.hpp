@@ -14,10 +14,10 @@ void notify_supervisor(const std::string& message);
 
 // Says WATCHDOG=1 twice in each period that $WATCHDOG_USEC asks for, as long as `healthy` says yes: a service that
 // hangs falls silent and is restarted.
-class Watchdog {
+class SystemdWatchdog {
  public:
-  explicit Watchdog(std::function<bool()> healthy);
-  ~Watchdog();
+  explicit SystemdWatchdog(std::function<bool()> healthy);
+  ~SystemdWatchdog();
 
  private:
   std::mutex mutex_;

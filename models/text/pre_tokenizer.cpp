@@ -26,11 +26,15 @@ std::string llama_pattern(const std::string& digits) {
          R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 }
 
-const std::map<std::string, std::vector<std::string>> known = {{"smollm", {smollm_pattern}},
-                                                               {"gpt-2", {gpt2_pattern}},
-                                                               {"llama-bpe", {llama_pattern(R"(\p{N}{1,3})")}},
-                                                               {"qwen2", {llama_pattern(R"(\p{N})")}},
-                                                               {"bytes", {}}};
+// By the names that GGUF files use.
+const std::map<std::string, std::vector<std::string>>& known_patterns() {
+  static const std::map<std::string, std::vector<std::string>> known = {{"smollm", {smollm_pattern}},
+                                                                        {"gpt-2", {gpt2_pattern}},
+                                                                        {"llama-bpe", {llama_pattern(R"(\p{N}{1,3})")}},
+                                                                        {"qwen2", {llama_pattern(R"(\p{N})")}},
+                                                                        {"bytes", {}}};
+  return known;
+}
 
 // From Oniguruma's syntax to PCRE2's: they agree on what passes here, but for white space, which is spelled out.
 expected<std::string> translated(const std::string& pattern) {
@@ -81,10 +85,10 @@ expected<std::string> translated(const std::string& pattern) {
 }  // namespace
 
 expected<PreTokenizer> PreTokenizer::make(const std::string& name) {
-  const auto found = known.find(name);
-  if (found != known.end()) return make(found->second);
+  const auto found = known_patterns().find(name);
+  if (found != known_patterns().end()) return make(found->second);
   std::string names;
-  for (const auto& entry : known) names += (names.empty() ? "" : ", ") + entry.first;
+  for (const auto& entry : known_patterns()) names += (names.empty() ? "" : ", ") + entry.first;
   return fail("unknown pre-tokenizer " + in_quotes(name) + ": known are " + names);
 }
 
@@ -105,8 +109,8 @@ expected<PreTokenizer> PreTokenizer::make(const std::vector<std::string>& patter
 }
 
 std::vector<std::string> patterns_of(const std::string& name, const std::vector<std::string>& given) {
-  const auto found = known.find(name);
-  return found == known.end() ? given : found->second;
+  const auto found = known_patterns().find(name);
+  return found == known_patterns().end() ? given : found->second;
 }
 
 std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {

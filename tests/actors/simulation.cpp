@@ -135,7 +135,9 @@ PolicyLearnerActor::behavior_type toy_policy(PolicyLearnerActor::pointer self, G
         fate->published = ++toy->version;
         self->send(gate, published_atom_v, toy->version);
       },
-      [=](save_atom) { return LearnerPart{image_of(toy->weights), toy->version, 0}; },
+      [=](save_atom) {
+        return LearnerPart{image_of(toy->weights), toy->version, 0};
+      },
       [=](restore_atom, const StoredCheckpointPtr& checkpoint, Version version) {
         toy->weights = weights_of(checkpoint->policy);
         toy->version = fate->published = version;
@@ -174,7 +176,9 @@ ValueLearnerActor::behavior_type toy_value(ValueLearnerActor::pointer self, Gate
                                            PolicyLearnerActor policy, ToyValue* toy) {
   return {
       [=](start_atom) { pull(self, gate, policy, toy); },
-      [=](save_atom) { return LearnerPart{image_of(toy->weights), toy->step, toy->warmup_left}; },
+      [=](save_atom) {
+        return LearnerPart{image_of(toy->weights), toy->step, toy->warmup_left};
+      },
       [=](restore_atom, const StoredCheckpointPtr& checkpoint) {
         toy->weights = weights_of(checkpoint->value);
         toy->step = checkpoint->row.step;
@@ -218,9 +222,9 @@ struct Incarnation : ActorFixture {
     auto scorer = spawn(toy_scorer, &fate);
     auto policy_actor = spawn(toy_policy, gate, &fate, &policy);
     auto value_actor = spawn(toy_value, gate, policy_actor, &value);
-    auto checkpointer_actor =
-        spawn(checkpointer, std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
-                                gate, value_actor, policy_actor, scorer, store, "toy", resumed->incarnation, 1, &metrics}));
+    auto checkpointer_actor = spawn(
+        checkpointer, std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
+                          gate, value_actor, policy_actor, scorer, store, "toy", resumed->incarnation, 1, &metrics}));
     if (resumed->checkpoint) {
       CHECK(ask<std::string>(checkpointer_actor, restore_atom_v, resumed->checkpoint, resumed->version).empty());
     }
@@ -229,6 +233,7 @@ struct Incarnation : ActorFixture {
     setup->gatekeeper = gate;
     setup->generator = generator;
     setup->scorer = scorer;
+    setup->submissions = gate;
     setup->tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());
     setup->make_environment = [this] { return std::make_unique<FatefulEnvironment>(fate); };
     setup->settings = settings;
@@ -337,7 +342,8 @@ void simulate(unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("seeded schedules with faults: nothing accepted is lost, each trajectory is trained once, permits come back") {
+TEST_CASE(
+    "seeded schedules with faults: nothing accepted is lost, each trajectory is trained once, permits come back") {
   const char* wanted = std::getenv("MILLRACE_SEEDS");  // FIRST or FIRST-LAST
   unsigned first = 1, last = 40;
   if (wanted) {

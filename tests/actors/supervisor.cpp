@@ -63,16 +63,19 @@ struct World {
     settings.supervision.restarts_per_minute = restarts_per_minute;
     settings.threads = 1;
     const auto spec = std::make_shared<const RewardSpec>(*load_reward_spec(settings.reward.directory, "vowels"));
-    const Parts parts{.model = std::make_shared<const Model>(*load_model(settings.model, 1)),
-                      .preference = Preference(spec),
-                      .configured = spec,
-                      .make_environment = *make_environment_factory(settings.environment),
-                      .ledger = std::make_shared<Ledger>(std::move(*Ledger::open(directory.path()))),
-                      .request_drain = [] {},
-                      .settings = settings,
-                      .metrics = &metrics,
-                      .activity = &activity,
-                      .events = &events};
+    const Parts parts{
+        .model = std::make_shared<const Model>(*load_model(settings.model, 1)),
+        .preference = Preference(spec),
+        .configured = spec,
+        .make_environment = *make_environment_factory(settings.environment),
+        .ledger = std::make_shared<Ledger>(std::move(*Ledger::open(directory.path()))),
+        .request_drain = [] {},
+        .interactions = std::make_shared<Interactions>(std::move(*Interactions::open(directory.path(), settings.live))),
+        .settings = settings,
+        .metrics = &metrics,
+        .activity = &activity,
+        .pretrained = {},
+        .events = &events};
     wiring = spawn_service(
         system, parts,
         [this](const StepReport& report) {
