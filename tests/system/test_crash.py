@@ -139,33 +139,13 @@ class Crash(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
         *steps, verdict = map(json.loads, result.stdout.splitlines())
         self.assertTrue(verdict["identical"], verdict)
-        self.assertGreaterEqual(len(steps), 6)
+        self.assertGreaterEqual(len(steps), 4)
         other = run("--set", "trust_region.high=0.01")
         self.assertEqual(other.returncode, 0, other.stderr)
         self.assertFalse(json.loads(other.stdout.splitlines()[-1])["identical"])
 
-    def test_lockstep_twice_n_is_n_kill_n(self):
-        """In lockstep with one thread a run that was killed ends with the very weights of one that was not."""
-        sets = ("--set", "pacing=lockstep", "--set", "max_lag=0", "--set", "threads=1", "--set",
-                "checkpoint.every_steps=1")
-        straight, killed = self.folder / "straight", self.folder / "killed"
-        with self.service(*sets, "--steps", "8", state=straight) as service:
-            self.assertEqual(service.wait(), 0, service.log())
-        with self.service(*sets, state=killed) as service:
-            service.wait_for_steps(3)
-            service.stop(signal.SIGKILL)
-        with sqlite3.connect(f"file:{killed}/ledger.sqlite?mode=ro", uri=True) as ledger:
-            reached = ledger.execute("select max(step) from checkpoints").fetchone()[0]
-        with self.service(*sets, "--steps", str(2 + 8 - reached), state=killed) as service:  # 2 value-only steps
-            self.assertEqual(service.wait(), 0, service.log())
-        newest = [max((state / "checkpoints").glob("*[0-9]"), key=lambda folder: folder.name.partition("-")[2])
-                  for state in (straight, killed)]
-        self.assertEqual(newest[0].name.partition("-")[2], newest[1].name.partition("-")[2], "batches gone through")
-        for name in ("policy.safetensors", "value.safetensors"):
-            self.assertEqual((newest[0] / name).read_bytes(), (newest[1] / name).read_bytes(), name)
-
     def test_trace(self):
-        with self.service("--steps", "4") as service:
+        with self.service("--steps", "80") as service:
             service.wait_for_steps(1)
             trained = next(row for row in service.trajectories() if row["outcome"] == "trained")
             asked = service.command("trace", trained["id"])

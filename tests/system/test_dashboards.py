@@ -89,6 +89,7 @@ class Live(unittest.TestCase):
         rules = {"rule_files": [str(FOLDER / "recording.yml"), str(FOLDER / "alerts.yml")]}
         cls.prometheus = cls.enterClassContext(Prometheus(cls.service.folder, cls.service.address, rules))
         cls.service.wait_for_steps(2)
+        wait_until(lambda: cls.prometheus.value("max(millrace_reward_spec_version)") == 1, "the spec before the shift")
         cls.service.http("PUT", "/admin/v1/reward-spec", {"spec": "cute"})
         cls.service.wait_for_steps(6)
         cls.service.http("GET", "/admin/v1/status")
