@@ -253,7 +253,10 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         self->state.gate->shift(*shift.spec, shift.version, shift.in_flight, shift.at);
         self->state.serve();
       },
-      [self](list_atom, const TrajectoryQuery& query) { return rows_for(self->state.gate->ledger(), query); },
+      [self](list_atom, const TrajectoryQuery& query) {
+        if (!self->state.arrived.empty()) self->state.commit();  // whoever asks sees what was brought before
+        return rows_for(self->state.gate->ledger(), query);
+      },
       [self](mode_atom, GateMode mode) {
         if (self->state.gate->mode() != GateMode::draining) self->state.gate->set_mode(mode);
         self->state.serve();
