@@ -167,6 +167,7 @@ TEST_CASE("list and find show what an operator asks for") {
       {"environment", "writing"},
       {"task", "Say hello"},
       {"answer", "Hello,\nworld"},
+      {"expected", ""},
       {"reward", 0.75},
       {"reward_parts",
        {{{"name", "style"}, {"value", 0.8}, {"weight", 1.0}},
