@@ -55,7 +55,7 @@ struct World {
   std::atomic<bool> failed = false;
   caf::actor_system_config config;
   caf::actor_system system{config};
-  caf::scoped_actor self{system};
+  std::optional<caf::scoped_actor> self{std::in_place, system};
   Wiring wiring;
 
   explicit World(int restarts_per_minute = 1000) {
@@ -90,13 +90,14 @@ struct World {
   }
   ~World() {
     wiring.stop();
+    self.reset();  // it is an actor, too
     system.await_all_actors_done();
   }
 
   template <class Answer, class... Arguments>
   Answer ask(const GatekeeperActor& actor, Arguments&&... arguments) {
     std::optional<Answer> answer;
-    self->request(actor, std::chrono::seconds(30), std::forward<Arguments>(arguments)...)
+    (*self)->request(actor, std::chrono::seconds(30), std::forward<Arguments>(arguments)...)
         .receive([&](const Answer& value) { answer = value; },
                  [&](const caf::error& error) { FAIL("no answer: " << caf::to_string(error)); });
     return *answer;
