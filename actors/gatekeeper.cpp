@@ -4,17 +4,12 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
 
 namespace {
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 nlohmann::json rows_for(const Ledger& ledger, const TrajectoryQuery& query) {
   if (query.id != 0) {
@@ -29,10 +24,11 @@ nlohmann::json rows_for(const Ledger& ledger, const TrajectoryQuery& query) {
 const char* GatekeeperState::name = "gatekeeper";
 
 void GatekeeperState::serve() {
-  // While learners go back nothing is handed out: it would be learned from by one of them before and by the other after.
+  // While learners go back nothing is handed out: it would be learned from by one of them before and by the other
+  // after.
   const bool going_back = working && working->restore;
   while (!waiting_learners.empty() && !going_back) {
-    Taken taken = gate->take(waiting_learners.front().max, seconds_now());
+    Taken taken = gate->take(waiting_learners.front().max, steady_now());
     if (taken.trajectories.empty() && !taken.last) break;
     waiting_learners.front().promise.deliver(std::move(taken));
     waiting_learners.pop_front();
@@ -62,6 +58,11 @@ void GatekeeperState::submit(FinishedSession& session) {
 void GatekeeperState::commit() {
   gate->submit(std::exchange(arrived, {}));
   serve();
+}
+
+Gatekeeper& GatekeeperState::up_to_date() {
+  if (!arrived.empty()) commit();
+  return *gate;
 }
 
 void GatekeeperState::asker_died(const caf::actor_addr& asker) {
@@ -248,15 +249,15 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         self->state.gate->skipped(reason);
         self->state.serve();
       },
-      [self](status_atom) { return self->state.status(); },
+      [self](status_atom) {
+        self->state.up_to_date();
+        return self->state.status();
+      },
       [self](spec_atom, const SpecShift& shift) {
-        self->state.gate->shift(*shift.spec, shift.version, shift.in_flight, shift.at);
+        self->state.up_to_date().shift(*shift.spec, shift.version, shift.in_flight, shift.at);
         self->state.serve();
       },
-      [self](list_atom, const TrajectoryQuery& query) {
-        if (!self->state.arrived.empty()) self->state.commit();  // whoever asks sees what was brought before
-        return rows_for(self->state.gate->ledger(), query);
-      },
+      [self](list_atom, const TrajectoryQuery& query) { return rows_for(self->state.up_to_date().ledger(), query); },
       [self](mode_atom, GateMode mode) {
         if (self->state.gate->mode() != GateMode::draining) self->state.gate->set_mode(mode);
         self->state.serve();
@@ -315,13 +316,13 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         return names;
       },
       [self](forget_atom, const nlohmann::json& ids) {
-        return self->state.gate->forget(ids.get<std::vector<TrajectoryId>>());
+        return self->state.up_to_date().forget(ids.get<std::vector<TrajectoryId>>());
       },
       [self, metrics](expire_atom) {
         report_mailbox(self, *metrics);
         self->state.gate->retry();
         self->state.gate->prune(unix_now());
-        self->state.gate->expire_groups(seconds_now());
+        self->state.gate->expire_groups(steady_now());
         self->state.serve();
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
       },

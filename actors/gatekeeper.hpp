@@ -51,6 +51,7 @@ struct GatekeeperState {
   void answer_drains();
   void submit(FinishedSession& session);
   void commit();                                  // all that has arrived
+  Gatekeeper& up_to_date();                       // with all that was brought before the message at hand
   void asker_died(const caf::actor_addr& asker);  // its permits come back
   CheckpointReply recover();
   GateStatus status() const;

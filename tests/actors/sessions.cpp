@@ -104,6 +104,28 @@ struct World : ActorFixture {
 
 }  // namespace
 
+TEST_CASE("whoever asks the gatekeeper sees what was brought before, although submissions share a commit") {
+  World world(Kind::good);
+  // Both messages lie in the mailbox before the gatekeeper reads the first.
+  const auto bring = [&] {
+    FinishedSession finished;
+    finished.trajectory.id = world.ask<TrajectoryId>(world.gate, permit_atom_v);
+    finished.trajectory.task = "a secret";
+    finished.outcome = Outcome::env_failed;
+    world.self->send(world.gate, submit_atom_v, finished);
+    return finished.trajectory.id;
+  };
+  bring();
+  CHECK(world.status().counts.accepted == 1);
+  const TrajectoryId id = bring();
+  TrajectoryQuery query;
+  query.id = id;
+  CHECK(world.ask<nlohmann::json>(world.gate, list_atom_v, query)["task"] == "a secret");
+  query.id = bring();
+  CHECK(world.ask<nlohmann::json>(world.gate, forget_atom_v, nlohmann::json{query.id}).size() == 1);
+  CHECK(world.ask<nlohmann::json>(world.gate, list_atom_v, query)["task"] == "");
+}
+
 TEST_CASE("good sessions fill the queue up to the gate's capacity and wait there") {
   World world(Kind::good);
   world.self->send(world.host, start_atom_v);
