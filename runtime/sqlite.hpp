@@ -29,6 +29,16 @@ class Statement {
   }
   expected<bool> step();     // true: there is a row
   expected<void> execute();  // steps to the end
+  // visit() for every row that is left; it returns expected<void>, and its error ends the loop.
+  template <class Visit>
+  expected<void> for_each_row(Visit visit) {
+    while (true) {
+      const auto row = step();
+      if (!row) return tl::unexpected(row.error());
+      if (!*row) return {};
+      if (expected<void> visited = visit(); !visited) return visited;
+    }
+  }
 
   std::string name(int column) const { return sqlite3_column_name(statement_.get(), column); }
   int columns() const { return sqlite3_column_count(statement_.get()); }

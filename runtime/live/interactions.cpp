@@ -47,38 +47,39 @@ struct Interactions::State {
                             double now) {
     json body = json::array();
     for (const RewardedTurn& turn : run) {
-      body.push_back({{"interaction", to_json(turn.interaction)}, {"reward", turn.reward ? json(*turn.reward) : json()}});
+      body.push_back(
+          {{"interaction", to_json(turn.interaction)}, {"reward", turn.reward ? json(*turn.reward) : json()}});
     }
     const auto taught = taught_by(client, now);
     if (!taught) return tl::unexpected(taught.error());
     const bool capped = settings.client_limit > 0 && *taught >= settings.client_limit;
-    return write("insert into lessons (source, client, created, state, body) values (?1, ?2, ?3, ?4, ?5)", source, client,
-                 now, capped ? "capped" : "waiting",
+    return write("insert into lessons (source, client, created, state, body) values (?1, ?2, ?3, ?4, ?5)", source,
+                 client, now, capped ? "capped" : "waiting",
                  capped ? "[]" : body.dump(-1, ' ', false, json::error_handler_t::replace));
   }
 
   // Lessons that count towards the client's limit.
   expected<std::int64_t> taught_by(const std::string& client, double now) {
-    const auto row = read("select count(*) from lessons where client = ?1 and state <> 'capped' and created > ?2", client,
-                          now - limit_window_s);
+    const auto row = read("select count(*) from lessons where client = ?1 and state <> 'capped' and created > ?2",
+                          client, now - limit_window_s);
     if (!row) return tl::unexpected(row.error());
     return (*row)->integer(0);
   }
 
   // The session's turns become lessons and it ends.
   expected<int> close_session(const std::string& session, const char* ending, double now) {
-    auto rows = database.prepare("select body, reward from interactions where session = ?1 and body is not null order by rowid");
+    auto rows = database.prepare(
+        "select body, reward from interactions where session = ?1 and body is not null order by rowid");
     if (!rows) return tl::unexpected(rows.error());
     rows->bind(session);
     std::vector<RewardedTurn> turns;
-    while (true) {
-      const auto row = rows->step();
-      if (!row) return tl::unexpected(row.error());
-      if (!*row) break;
+    const auto read = rows->for_each_row([&]() -> expected<void> {
       auto interaction = interaction_of(json::parse(rows->text(0)));
       if (!interaction) return tl::unexpected(interaction.error());
       turns.push_back({std::move(*interaction), rows->is_null(1) ? std::nullopt : std::optional(rows->real(1))});
-    }
+      return {};
+    });
+    if (!read) return tl::unexpected(read.error());
     int count = 0;
     for (const auto& run : join_turns(turns)) {
       const std::string source = session + "/" + std::to_string(count);
@@ -206,7 +207,8 @@ expected<std::optional<Lesson>> Interactions::next_lesson() {
   // Who has taught least comes first: one client that floods the service waits behind all others.
   const auto found = state_->read(
       "select number, client, body from lessons l where state = 'waiting' order by "
-      "(select count(*) from lessons t where t.client = l.client and t.state not in ('waiting', 'capped') and t.created > l.created - 3600), "
+      "(select count(*) from lessons t where t.client = l.client and t.state not in ('waiting', 'capped') and "
+      "t.created > l.created - 3600), "
       "number limit 1");
   if (!found) return tl::unexpected(found.error());
   if (!*found) return std::nullopt;
@@ -239,15 +241,16 @@ expected<std::int64_t> Interactions::waiting_lessons() {
 
 expected<std::vector<Interactions::Assigned>> Interactions::assigned() {
   auto rows = state_->database.prepare(
-      "select number, trajectory, json_extract(body, '$[0].interaction.created') from lessons where state = 'assigned'");
+      "select number, trajectory, json_extract(body, '$[0].interaction.created') from lessons where state = "
+      "'assigned'");
   if (!rows) return tl::unexpected(rows.error());
   std::vector<Assigned> list;
-  while (true) {
-    const auto row = rows->step();
-    if (!row) return tl::unexpected(row.error());
-    if (!*row) return list;
+  const auto read = rows->for_each_row([&]() -> expected<void> {
     list.push_back({rows->integer(0), static_cast<TrajectoryId>(rows->integer(1)), rows->real(2)});
-  }
+    return {};
+  });
+  if (!read) return tl::unexpected(read.error());
+  return list;
 }
 
 expected<int> Interactions::expire(double now) {
@@ -257,34 +260,34 @@ expected<int> Interactions::expire(double now) {
   auto old = state_->database.prepare("select id from sessions where state = 'open' and used < ?1");
   if (!old) return tl::unexpected(old.error());
   old->bind(limit);
-  while (true) {
-    const auto row = old->step();
-    if (!row) return tl::unexpected(row.error());
-    if (!*row) break;
-    if (auto closed = state_->close_session(old->text(0), "expired", now); !closed) return tl::unexpected(closed.error());
-  }
+  const auto closed = old->for_each_row([&]() -> expected<void> {
+    if (auto one = state_->close_session(old->text(0), "expired", now); !one) return tl::unexpected(one.error());
+    return {};
+  });
+  if (!closed) return tl::unexpected(closed.error());
   // A reward that was not called final counts as it stood.
   auto rows = state_->database.prepare(
       "select id, client, reward, body from interactions where state = 'open' and session = '' and created < ?1");
   if (!rows) return tl::unexpected(rows.error());
   rows->bind(limit);
   int count = 0;
-  while (true) {
-    const auto row = rows->step();
-    if (!row) return tl::unexpected(row.error());
-    if (!*row) break;
+  const auto taught = rows->for_each_row([&]() -> expected<void> {
     ++count;
-    if (rows->is_null(2)) continue;
+    if (rows->is_null(2)) return {};
     auto interaction = interaction_of(json::parse(rows->text(3)));
     if (!interaction) return tl::unexpected(interaction.error());
-    const auto added = state_->add_lesson(rows->text(0), rows->text(1), {{std::move(*interaction), rows->real(2)}}, now);
+    const auto added =
+        state_->add_lesson(rows->text(0), rows->text(1), {{std::move(*interaction), rows->real(2)}}, now);
     if (!added) return tl::unexpected(added.error());
-  }
+    return {};
+  });
+  if (!taught) return tl::unexpected(taught.error());
   auto written = state_->write(
       "update interactions set state = 'expired', body = null where state = 'open' and session = '' and created < ?1",
       limit);
   // The exact tokens of a conversation are of use as long as it may go on.
-  if (written) written = state_->write("update interactions set body = null where session = '' and created < ?1", limit);
+  if (written)
+    written = state_->write("update interactions set body = null where session = '' and created < ?1", limit);
   if (written) written = transaction->commit();
   if (!written) return tl::unexpected(written.error());
   return count;
@@ -301,13 +304,12 @@ expected<json> Interactions::forget(const std::string& client) {
   if (!rows) return tl::unexpected(rows.error());
   rows->bind(client);
   int lessons = 0;
-  while (true) {
-    const auto row = rows->step();
-    if (!row) return tl::unexpected(row.error());
-    if (!*row) break;
+  const auto read = rows->for_each_row([&]() -> expected<void> {
     ++lessons;
     if (!rows->is_null(0)) report["trajectories"].push_back(rows->integer(0));
-  }
+    return {};
+  });
+  if (!read) return tl::unexpected(read.error());
   report["lessons"] = lessons;
   auto written = state_->write("delete from lessons where client = ?1 and state = 'waiting'", client);
   if (written) written = state_->write("delete from interactions where client = ?1", client);
