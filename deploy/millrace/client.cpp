@@ -35,4 +35,11 @@ expected<Answer> call_service(const ClientCommand& command, HttpCall call) {
   return Answer{body, response->headers};
 }
 
+expected<std::string> ledger_folder(const std::string& config, const std::string& state_directory) {
+  if (config.empty()) return state_directory;
+  const auto settings = load_program_settings(config, {});
+  if (!settings) return tl::unexpected(settings.error());
+  return settings->state.directory;
+}
+
 }  // namespace millrace

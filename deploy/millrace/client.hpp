@@ -20,4 +20,8 @@ struct Answer {
 // Errors: token file unreadable, no service there, any status from 400 on (with the service's own message).
 expected<Answer> call_service(const ClientCommand& command, HttpCall call);
 
+// The folder whose ledger a command is to read by itself: that of a config, if one is named, else `state_directory`;
+// empty: the service is asked. Error: the config's.
+expected<std::string> ledger_folder(const std::string& config, const std::string& state_directory);
+
 }  // namespace millrace

@@ -93,14 +93,9 @@ void print(const Json& row) {
 }  // namespace
 
 int trace(const TraceCommand& command) {
-  std::string state_directory = command.state_dir;
-  if (!command.config.empty()) {
-    const auto settings = load_program_settings(command.config, {});
-    if (!settings) return complain(bad_use, settings.error().message);
-    state_directory = settings->state.directory;
-  }
-  const auto row =
-      state_directory.empty() ? from_service(command, command.id) : from_ledger(state_directory, command.id);
+  const auto folder = ledger_folder(command.config, command.state_dir);
+  if (!folder) return complain(bad_use, folder.error().message);
+  const auto row = folder->empty() ? from_service(command, command.id) : from_ledger(*folder, command.id);
   if (!row) return complain(failed, row.error().message);
   if (command.json) {
     std::cout << row->dump() << std::endl;

@@ -55,13 +55,9 @@ void print_row(const Json& row) {
 }  // namespace
 
 int trajectories(const TrajectoriesCommand& command) {
-  std::string state_directory = command.state_dir;
-  if (!command.config.empty()) {
-    const auto settings = load_program_settings(command.config, {});
-    if (!settings) return complain(bad_use, settings.error().message);
-    state_directory = settings->state.directory;
-  }
-  const auto listed = state_directory.empty() ? from_service(command) : from_ledger(command, state_directory);
+  const auto folder = ledger_folder(command.config, command.state_dir);
+  if (!folder) return complain(bad_use, folder.error().message);
+  const auto listed = folder->empty() ? from_service(command) : from_ledger(command, *folder);
   if (!listed) return complain(failed, listed.error().message);
 
   if (command.json) {
