@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
-from prometheus import Prometheus, free_port
+from prometheus import Daemon, Prometheus, free_port
 from service import ROOT, Service, wait_until
 
 
@@ -45,25 +45,16 @@ class Receiver:
         self._server.shutdown()
 
 
-class Alertmanager:
+class Alertmanager(Daemon):
     def __init__(self, folder, receiver):
         config = folder / "alertmanager.yml"
         config.write_text(json.dumps({
             "route": {"receiver": "test", "group_by": ["alertname"], "group_wait": "0s", "group_interval": "1s", "repeat_interval": "1h"},
             "receivers": [{"name": "test", "webhook_configs": [{"url": receiver, "send_resolved": True}]}]}))
         self.address = f"127.0.0.1:{free_port()}"
-        self._log = open(folder / "alertmanager.log", "wb")
-        self._process = subprocess.Popen(
-            ["prometheus-alertmanager", f"--config.file={config}", f"--storage.path={folder / 'alerts'}", "--cluster.listen-address=",
-             f"--web.listen-address={self.address}"], stdout=self._log, stderr=self._log)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        super().__init__(
+            ["prometheus-alertmanager", f"--config.file={config}", f"--storage.path={folder / 'alerts'}",
+             "--cluster.listen-address=", f"--web.listen-address={self.address}"], folder / "alertmanager.log")
 
 
 def shortened(folder):

@@ -12,7 +12,23 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class Prometheus:
+class Daemon:
+    """A program that runs until the end of its `with`; what it says is in `log`."""
+
+    def __init__(self, command, log):
+        self._log = open(log, "wb")
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+
+
+class Prometheus(Daemon):
     """Scrapes `target` every second under the job name millrace; its data lies in `folder`. `more`: keys of its config."""
 
     def __init__(self, folder, target, more=None):
@@ -24,18 +40,8 @@ class Prometheus:
         }))
         address = f"127.0.0.1:{free_port()}"
         self.url = f"http://{address}"
-        self._log = open(folder / "prometheus.log", "wb")
-        self._process = subprocess.Popen(
-            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
-             f"--web.listen-address={address}"], stdout=self._log, stderr=self._log)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        super().__init__(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
+                          f"--web.listen-address={address}"], folder / "prometheus.log")
 
     def series(self, query):
         """What PromQL gives: a list of {"metric", "value"}. An expression that it cannot read is an AssertionError."""
