@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "actors/exceptions.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -14,8 +15,6 @@ namespace {
 
 using Self = CheckpointerActor::stateful_pointer<CheckpointerState>;
 using Setup = std::shared_ptr<const CheckpointerSetup>;
-
-double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 // A version and a step together never return.
 std::string name_for(const CheckpointRow& row) {

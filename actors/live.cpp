@@ -5,7 +5,7 @@
 
 #include "actors/exceptions.hpp"
 #include "runtime/log.hpp"
-#include "runtime/unix_time.hpp"
+#include "runtime/clock.hpp"
 
 namespace millrace {
 

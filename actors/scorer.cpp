@@ -5,6 +5,7 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -14,8 +15,6 @@ namespace {
 using Self = ScorerActor::stateful_pointer<ScorerState>;
 
 constexpr int ramp_stages = 10;
-
-double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 // Puts a spec in force and tells everybody. `again`: a later stage of the same shift, whose recovery is being measured.
 expected<void> put(Self self, const ScorerSetup& setup, SpecPtr spec, const SpecChange& change, bool again) {

@@ -14,6 +14,7 @@
 
 #include "actors/spawn.hpp"
 #include "config/load.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 #include "runtime/resumption.hpp"
 #include "runtime/state_directory.hpp"
@@ -136,7 +137,8 @@ expected<Service> Service::start(ServiceOptions options) {
   }
   expected<Ledger> ledger = Ledger::open(settings.state.directory);
   if (!ledger) return tl::unexpected(ledger.error());
-  expected<Resumption> resumption = resume(*ledger, CheckpointStore(settings.state.directory), checksum_of(*model->weights));
+  expected<Resumption> resumption =
+      resume(*ledger, CheckpointStore(settings.state.directory), checksum_of(*model->weights));
   const auto unusable = [&](const std::string& why) {
     return fail(settings.state.directory + ": cannot go on from it: " + why +
                 ": bring back what belongs to it, or start anew with --fresh or another state.directory");
@@ -148,7 +150,7 @@ expected<Service> Service::start(ServiceOptions options) {
   if (!interactions) return tl::unexpected(interactions.error());
 
   state->configured_spec = spec->document();
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now = unix_now();
   const auto configured = std::make_shared<const RewardSpec>(std::move(*spec));
   expected<Preference> preference = Preference::open(preference_file(settings), configured, now);
   if (!preference) return tl::unexpected(preference.error());

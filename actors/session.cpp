@@ -4,6 +4,7 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/generator.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -126,7 +127,7 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
   self->state.id = id;
   self->state.sampling = sampling_for(setup->settings, id);
   self->state.episode.emplace(*setup->tokenizer, setup->settings.environment, setup->settings.model.max_context);
-  self->state.created = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  self->state.created = unix_now();
   self->state.stage_started = std::chrono::steady_clock::now();
   return {
       [self](start_atom) {

@@ -22,6 +22,7 @@
 #include "actors/session_host.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/value_learner.hpp"
+#include "runtime/clock.hpp"
 
 namespace millrace {
 
@@ -100,7 +101,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const auto spawn_scorer = [&system, parts, gatekeeper_actor, first = std::make_shared<bool>(true)](Version) {
     Preference preference = parts.preference;
     if (!std::exchange(*first, false)) {
-      const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+      const double now = unix_now();
       auto opened = Preference::open(preference_file(parts.settings), parts.configured, now);
       if (opened) preference = std::move(*opened);
     }

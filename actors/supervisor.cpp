@@ -7,6 +7,7 @@
 #include <caf/exit_reason.hpp>
 
 #include "actors/exceptions.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -15,10 +16,6 @@ namespace {
 
 using Self = SupervisorSelf;
 using Setup = std::shared_ptr<const SupervisorSetup>;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void stand(Self self, const Setup& setup, std::size_t index, const std::vector<caf::actor>& actors) {
   auto& supervised = self->state.roles[index];
@@ -82,7 +79,7 @@ void on_death(Self self, const Setup& setup, std::size_t index, std::size_t plac
     log_warning("supervisor", role.names[place] + " died: " + caf::to_string(reason));
     setup->metrics->actor_restart(role.names[place].c_str());
     if (!std::exchange(supervised.missing, true)) ++setup->activity->roles_missing;
-    const std::optional<double> delay = supervised.budget.died(seconds_now());
+    const std::optional<double> delay = supervised.budget.died(steady_now());
     if (!delay) return setup->on_failure(role.names[place] + " dies too often (supervision.restarts_per_minute)");
     supervised.delay = *delay;
     for (const caf::actor& other : supervised.actors) self->send_exit(other, caf::exit_reason::kill);

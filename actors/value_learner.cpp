@@ -5,6 +5,7 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
+#include "runtime/clock.hpp"
 
 namespace millrace {
 
@@ -17,8 +18,6 @@ struct Peers {
   PolicyLearnerActor policy;
   ObserverActor observer;
 };
-
-double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 // Seconds from the end of its session until now.
 double queue_seconds(const Trajectory& trajectory) {

@@ -36,7 +36,6 @@ class Groups {
 
   void open(TrajectoryId group);
   bool is_open(TrajectoryId group) const { return open_.contains(group); }
-  std::size_t open_groups() const { return open_.size(); }
 
   // A member of an open group has come in, or failed (none). Returns the group if that closed it.
   std::optional<ClosedGroup> arrive(TrajectoryId group, std::optional<Trajectory> member);

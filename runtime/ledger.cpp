@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 
+#include "runtime/clock.hpp"
 #include "runtime/ledger_state.hpp"
 #include "runtime/payload.hpp"
 
@@ -16,8 +17,6 @@ constexpr const char* listed_columns =
     "select id, state, outcome, reason, environment, task, answer, expected, reward, reward_parts, reward_spec, "
     "reward_spec_version, ending, turns, tokens, action_tokens, policy_version_oldest, policy_version_newest, version, "
     "created, settled, seconds from trajectories ";
-
-double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 json parts_to_json(const std::vector<ScorePart>& parts) {
   json document = json::array();

@@ -11,6 +11,7 @@
 
 #include <prometheus/text_serializer.h>
 
+#include "runtime/clock.hpp"
 #include "runtime/metric_families.hpp"
 #include "runtime/preference_recovery.hpp"
 #include "runtime/process_metrics.hpp"
@@ -20,11 +21,6 @@ namespace {
 
 constexpr std::size_t max_routes = 64;
 const LabelValues methods{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
-
-double steady_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 

@@ -1,24 +1,18 @@
 #include "runtime/step_json.hpp"
 
-#include <cmath>
-
 namespace millrace {
 namespace {
-
-nlohmann::ordered_json number_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
-}
 
 nlohmann::ordered_json evaluation_json(const Evaluation& evaluation) {
   if (evaluation.version == 0) return nullptr;
   return {{"version", evaluation.version},
           {"tasks", evaluation.tasks},
           {"failed", evaluation.failed},
-          {"reward_mean", number_or_null(evaluation.reward_mean)},
-          {"perplexity", number_or_null(evaluation.perplexity)},
-          {"kl", number_or_null(evaluation.kl)},
-          {"distinct_bigrams", number_or_null(evaluation.distinct_bigrams)},
-          {"length_mean", number_or_null(evaluation.length_mean)}};
+          {"reward_mean", evaluation.reward_mean},
+          {"perplexity", evaluation.perplexity},
+          {"kl", evaluation.kl},
+          {"distinct_bigrams", evaluation.distinct_bigrams},
+          {"length_mean", evaluation.length_mean}};
 }
 
 }  // namespace
@@ -26,22 +20,22 @@ nlohmann::ordered_json evaluation_json(const Evaluation& evaluation) {
 nlohmann::ordered_json to_json(const StepReport& report) {
   return {
       {"policy_version", report.policy_version},
-      {"reward_mean", number_or_null(report.reward_mean)},
+      {"reward_mean", report.reward_mean},
       {"lag_mean", report.lag_mean},
       {"lag_max", report.lag_max},
       {"masked_share", report.masked_share_low + report.masked_share_high},
-      {"effective_sample_size", number_or_null(report.effective_sample_size)},
-      {"explained_variance", number_or_null(report.explained_variance)},
-      {"entropy", number_or_null(report.entropy)},
+      {"effective_sample_size", report.effective_sample_size},
+      {"explained_variance", report.explained_variance},
+      {"entropy", report.entropy},
       {"masked_share_low", report.masked_share_low},
       {"masked_share_high", report.masked_share_high},
-      {"kl", number_or_null(report.kl)},
-      {"ratio_low", number_or_null(report.ratio_low)},
-      {"ratio_median", number_or_null(report.ratio_median)},
-      {"ratio_high", number_or_null(report.ratio_high)},
-      {"value_loss", number_or_null(report.value_loss)},
-      {"policy_gradient_norm", number_or_null(report.policy_gradient_norm)},
-      {"value_gradient_norm", number_or_null(report.value_gradient_norm)},
+      {"kl", report.kl},
+      {"ratio_low", report.ratio_low},
+      {"ratio_median", report.ratio_median},
+      {"ratio_high", report.ratio_high},
+      {"value_loss", report.value_loss},
+      {"policy_gradient_norm", report.policy_gradient_norm},
+      {"value_gradient_norm", report.value_gradient_norm},
       {"generated_tokens_per_second", report.generated_tokens_per_second},
       {"trained_tokens_per_second", report.trained_tokens_per_second},
       {"learner_token_passes", report.learner_token_passes},

@@ -6,6 +6,6 @@
 
 namespace millrace {
 
-nlohmann::ordered_json to_json(const StepReport& report);  // what is not a number is null
+nlohmann::ordered_json to_json(const StepReport& report);  // what is not a number is written as null
 
 }  // namespace millrace

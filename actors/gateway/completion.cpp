@@ -1,7 +1,7 @@
 #include "actors/gateway/completion.hpp"
 
 #include "actors/exceptions.hpp"
-#include "runtime/unix_time.hpp"
+#include "runtime/clock.hpp"
 
 namespace millrace {
 

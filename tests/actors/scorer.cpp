@@ -1,5 +1,6 @@
 #include "actors/scorer.hpp"
 
+#include "runtime/clock.hpp"
 #include "tests/actors/fixture.hpp"
 
 using namespace millrace;
@@ -19,8 +20,6 @@ SpecChange change_to(const std::string& name, const std::string& which, std::uin
   change.if_match = if_match;
   return change;
 }
-
-double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
