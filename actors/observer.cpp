@@ -9,10 +9,10 @@ namespace {
 
 using Self = ObserverActor::stateful_pointer<ObserverState>;
 
-void heed_guard(Self self, const ObserverSetup& setup) {
+template <class Report>
+void ask_guard(Self self, const ObserverSetup& setup, const Report& report) {
   auto& state = self->state;
-  if (!state.guard) return;
-  const std::string wrong = state.guard->judge(state.latest);
+  const std::string wrong = state.guard ? state.guard->judge(report) : "";
   if (wrong.empty()) return;
   setup.metrics->guard_alarm();
   log_warning("guard", wrong + " (version " + std::to_string(state.latest.policy_version) + ", last good one " +
@@ -35,10 +35,11 @@ void evaluate(Self self, const ObserverSetup& setup, Version version) {
   if (setup.evaluation.every == 0 || version % static_cast<Version>(setup.evaluation.every) != 0) return;
   self->request(setup.evaluator, caf::infinite, evaluate_atom_v, version)
       .then(
-          [self, metrics = setup.metrics](const Evaluation& evaluation) {
+          [self, setup](const Evaluation& evaluation) {
             if (evaluation.version == 0) return;  // the one before was still going on
             self->state.evaluation = evaluation;
-            metrics->evaluated(evaluation);
+            setup.metrics->evaluated(evaluation);
+            ask_guard(self, setup, evaluation);
           },
           [](const caf::error& error) { log_warning("observer", "no evaluation: " + caf::to_string(error)); });
 }
@@ -57,7 +58,7 @@ void show(Self self, const ObserverSetup& setup) {
     report.evaluation = state.evaluation;
     state.latest = report;
     setup.on_step(report);
-    heed_guard(self, setup);
+    ask_guard(self, setup, report);
     evaluate(self, setup, report.policy_version);
   }
 }

@@ -35,10 +35,15 @@ void accumulate(PolicyLearnerState& state, const LearnerSetup& setup, ValuedPack
 // What the batch itself says, before anything else is known of the step.
 StepReport report_of(const std::vector<ValuedTrajectory>& batch, Version learner) {
   StepReport report;
+  report.trajectories = batch.size();
   double lag_sum = 0;
   for (const ValuedTrajectory& valued : batch) {
     const Trajectory& trajectory = *valued.trajectory;
     report.reward_mean += trajectory.score.total / static_cast<double>(batch.size());
+    if (const std::uint64_t spec = trajectory.score.spec_version) {
+      report.spec_oldest = report.spec_oldest == 0 ? spec : std::min(report.spec_oldest, spec);
+      report.spec_newest = std::max(report.spec_newest, spec);
+    }
     for (std::size_t t = 0; t < trajectory.versions.size(); ++t) {
       if (!trajectory.sequence.mask[t]) continue;
       const Version lag = learner - trajectory.versions[t];

@@ -56,7 +56,7 @@ ReplayedStep learn(Learners& learners, const std::vector<Trajectory>& batch, con
     std::vector<Sequence> sequences;
     std::size_t end = begin;
     for (; end < batch.size() && passes[end] == passes[begin]; ++end) {
-      sequences.push_back(batch[end].sequence);
+      sequences.push_back(batch[end].scored_sequence());
       result.reward_mean += batch[end].score.total / static_cast<double>(batch.size());
     }
     begin = end;

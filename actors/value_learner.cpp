@@ -32,7 +32,7 @@ ValuedPack value(ValueLearnerState& state, const LearnerSetup& setup, const Take
   std::vector<Sequence> sequences;
   for (const TrajectoryPtr& trajectory : taken.trajectories) {
     pack.trajectories.push_back({trajectory, {}, queue_seconds(*trajectory), 0});
-    sequences.push_back(trajectory->sequence);
+    sequences.push_back(trajectory->scored_sequence());
     state.batch_tokens += trajectory->sequence.tokens.size();
   }
   if (sequences.empty()) return pack;

@@ -162,6 +162,8 @@ std::vector<Field> fields_of(Settings& s) {
        "share of the best mean reward of ten steps that may be lost"},
       {"guard.max_gradient_growth", &s.guard.max_gradient_growth, from_to(1, 1e9), "",
        "times the median gradient norm of the last ten good steps; more is a collapse"},
+      {"guard.max_kl", &s.guard.max_kl, from_to(0, 1e9), "nats a token",
+       "from the start policy in an evaluation; more is a collapse"},
 
       {"http.address", &s.http.address, any(), "", "where the service listens"},
       {"http.port", &s.http.port, from_to(0, 65535), "", "0 = any free port"},

@@ -105,6 +105,7 @@ struct GuardSettings {
   double max_masked_share = 0.9;
   double max_reward_loss = 0.5;      // share of the best mean reward of ten steps that may be lost
   double max_gradient_growth = 100;  // times the median norm of the last ten good steps
+  double max_kl = 100;               // nats a token from the start policy, in an evaluation
 };
 
 struct HttpSettings {

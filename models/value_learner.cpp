@@ -1,6 +1,7 @@
 #include "models/value_learner.hpp"
 
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "models/named_tensors.hpp"
 #include "models/objectives/explained_variance.hpp"
 #include "models/objectives/gae.hpp"
+#include "models/objectives/reward_levels.hpp"
 #include "models/objectives/running_rms.hpp"
 #include "models/optimizer.hpp"
 #include "models/transformer.hpp"
@@ -102,6 +104,53 @@ struct ValueLearner::State {
     return at::linear(hidden.index_select(0, rows).to(at::kFloat), head, bias).squeeze(1);
   }
 
+  // Values and returns at the actions of these sequences, under the critic as it is.
+  std::pair<std::vector<double>, std::vector<double>> predictions_of(std::span<const Sequence> sequences) const {
+    const at::NoGradGuard no_gradient;
+    const at::Tensor values = values_of(sequences);
+    const auto* before = values.const_data_ptr<float>();
+    const auto* after_last = before + values.numel() - static_cast<std::int64_t>(sequences.size());
+    std::vector<double> predicted, returns;
+    for (const Sequence& sequence : sequences) {
+      std::vector<double> at_tokens(sequence.mask.size(), 0.0);
+      for (std::size_t t = 0; t < at_tokens.size(); ++t) {
+        if (sequence.mask[t]) at_tokens[t] = *before++;
+      }
+      const double bootstrap = sequence.terminal ? 0.0 : *after_last;
+      ++after_last;
+      const auto errors = skip_observation_gae(sequence.mask, at_tokens, sequence.rewards, bootstrap, baseline.gamma,
+                                               baseline.lambda_value);
+      for (std::size_t t = 0; t < at_tokens.size(); ++t) {
+        if (!sequence.mask[t]) continue;
+        predicted.push_back(at_tokens[t]);
+        returns.push_back(errors[t] + at_tokens[t]);
+      }
+    }
+    return {predicted, returns};
+  }
+
+  // After a shift the bias takes up, at once, the mean of what a new reward gives beyond what the critic predicts.
+  void follow_reward(std::vector<Sequence>& sequences) {
+    std::uint64_t newest = 0;
+    for (const Sequence& sequence : sequences) newest = std::max(newest, sequence.reward_version);
+    if (levels.finding(newest)) {
+      std::vector<Sequence> under_newest;
+      for (const Sequence& sequence : sequences) {
+        if (sequence.reward_version == newest) under_newest.push_back(sequence);
+      }
+      const auto [predicted, returns] = predictions_of(under_newest);
+      const double surplus = std::accumulate(returns.begin(), returns.end(), 0.0) -
+                             std::accumulate(predicted.begin(), predicted.end(), 0.0);
+      const at::NoGradGuard no_gradient;
+      gate.wait();
+      masters.back().add_(levels.found(surplus / static_cast<double>(returns.size()), under_newest.size()));
+      window = ExplainedVarianceWindow(explained_trajectories);
+    }
+    for (Sequence& sequence : sequences) {
+      if (sequence.terminal) sequence.rewards.back() += static_cast<float>(levels.below_newest(sequence.reward_version));
+    }
+  }
+
   // The gradient of sum 0.5 (V - R)^2 is V - R; values after the last token have no target.
   void backward(const at::Tensor& values, const at::Tensor& targets) {
     const at::Tensor of_actions = values.slice(0, 0, targets.size(0));
@@ -180,6 +229,7 @@ struct ValueLearner::State {
   std::vector<at::Tensor> masters;  // in the order of the leaves; updated in place, for nobody else reads them
   std::optional<AdamW> optimizer;
   RunningRms rms;
+  RewardLevels levels;
   ExplainedVarianceWindow window{explained_trajectories};
   ImageGate gate;
 
@@ -209,13 +259,14 @@ std::vector<Valuation> ValueLearner::arrive(std::span<const Sequence> sequences)
     valuations.push_back(no_valuation(sequence));
   }
   if (places.empty()) return valuations;
+  s.follow_reward(arrived.sequences);
 
   const at::Tensor values = s.values_of(arrived.sequences);
   const auto* before = values.const_data_ptr<float>();
   const auto* after_last = before + values.numel() - static_cast<std::int64_t>(places.size());
-  for (const std::size_t place : places) {
-    valuations[place] = s.valuation_of(sequences[place], before, *after_last++);
-    before += action_count(sequences[place]);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    valuations[places[i]] = s.valuation_of(arrived.sequences[i], before, *after_last++);
+    before += action_count(arrived.sequences[i]);
   }
   arrived.targets =
       per_action<float>(arrived.sequences, [&](auto i, auto t) { return valuations[places[i]].targets[t]; });
@@ -260,6 +311,7 @@ LearnerImagePtr ValueLearner::image() {
   tensors.push_back({"explained.values", at::tensor(values, at::kDouble)});
   tensors.push_back({"explained.returns", at::tensor(returns, at::kDouble)});
   tensors.push_back({"explained.lengths", at::tensor(lengths, at::kLong)});
+  tensors.push_back({"reward_levels", at::tensor(s.levels.numbers(), at::kDouble)});
   return make_image(std::move(tensors), s.gate);
 }
 
@@ -268,8 +320,8 @@ expected<void> ValueLearner::restore(std::span<const TensorView> image) {
   const at::NoGradGuard no_gradient;
   s.gate.wait();
   const auto values = tensor_of(image, "explained.values"), returns = tensor_of(image, "explained.returns"),
-             lengths = tensor_of(image, "explained.lengths");
-  for (const auto* found : {&values, &returns, &lengths}) {
+             lengths = tensor_of(image, "explained.lengths"), levels = tensor_of(image, "reward_levels");
+  for (const auto* found : {&values, &returns, &lengths, &levels}) {
     if (!*found) return tl::unexpected(found->error());
   }
   const NamedTensors tensors = s.state_tensors();
@@ -287,6 +339,7 @@ expected<void> ValueLearner::restore(std::span<const TensorView> image) {
     value += length;
     its_return += length;
   }
+  s.levels.restore({levels->const_data_ptr<double>(), static_cast<std::size_t>(levels->numel())});
   s.leaves.drop_gradients();
   s.leaves.follow(s.masters);
   s.start_next_batch();
@@ -294,26 +347,12 @@ expected<void> ValueLearner::restore(std::span<const TensorView> image) {
 }
 
 double ValueLearner::explained_variance_of(std::span<const Sequence> sequences) {
-  State& s = *state_;
-  const at::NoGradGuard no_gradient;
   std::vector<double> values, returns;
   for (const Sequence& sequence : sequences) {
     if (!takes_part(sequence)) continue;
-    const at::Tensor of_sequence = s.values_of({&sequence, 1});
-    const auto* before = of_sequence.const_data_ptr<float>();
-    const std::size_t actions = action_count(sequence);
-    std::vector<double> at_tokens(sequence.mask.size(), 0.0);
-    for (std::size_t t = 0, next = 0; t < at_tokens.size(); ++t) {
-      if (sequence.mask[t]) at_tokens[t] = before[next++];
-    }
-    const double after_last = sequence.terminal ? 0.0 : before[actions];
-    const auto errors = skip_observation_gae(sequence.mask, at_tokens, sequence.rewards, after_last, s.baseline.gamma,
-                                             s.baseline.lambda_value);
-    for (std::size_t t = 0; t < at_tokens.size(); ++t) {
-      if (!sequence.mask[t]) continue;
-      values.push_back(at_tokens[t]);
-      returns.push_back(errors[t] + at_tokens[t]);
-    }
+    const auto [predicted, returned] = state_->predictions_of({&sequence, 1});
+    values.insert(values.end(), predicted.begin(), predicted.end());
+    returns.insert(returns.end(), returned.begin(), returned.end());
   }
   return explained_variance(values, returns);
 }

@@ -72,7 +72,9 @@ constexpr Column columns[] = {{"reward_first", "reward, first tenth", 3},
                               {"lag_mean", "lag", 2},
                               {"entropy_last", "entropy, last fifth", 2},
                               {"explained_variance_last", "explained variance", 2},
-                              {"step_seconds", "s a step", 2}};
+                              {"step_seconds", "s a step", 2},
+                              {"trajectories_per_second", "trajectories/s", 1},
+                              {"reward_per_minute", "reward a minute", 0}};
 
 // One panel of the picture.
 struct Panel {
@@ -190,6 +192,11 @@ ordered_json figures_of(const Run& run) {
     best = std::fmax(best, mean_of(series(run, "reward_mean", i, i + in_a_row)));
   }
   for (const double step : series(run, "step_seconds")) seconds += step;
+  double trajectories = 0, reward = 0;
+  for (const json& step : run.steps) {
+    trajectories += number_of(step, "trajectories");
+    reward += number_of(step, "trajectories") * number_of(step, "reward_mean");
+  }
   return {{"recipe", run.recipe},
           {"variant", run.variant},
           {"seed", run.seed},
@@ -208,7 +215,9 @@ ordered_json figures_of(const Run& run) {
           {"value_gradient_norm", mean("value_gradient_norm")},
           {"seconds", seconds},
           {"generated_tokens_per_second", mean("generated_tokens_per_second")},
-          {"step_seconds", mean("step_seconds")}};
+          {"step_seconds", mean("step_seconds")},
+          {"trajectories_per_second", trajectories / seconds},
+          {"reward_per_minute", 60 * reward / seconds}};
 }
 
 std::string markdown_table(const std::vector<Run>& runs) {

@@ -1,5 +1,6 @@
 #include "runtime/evaluation.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -23,6 +24,7 @@ Evaluation evaluation_of(const std::vector<Trajectory>& trajectories,
       distinct.emplace(sequence.tokens[t - 1], sequence.tokens[t]);
     }
     result.reward_mean += trajectories[i].score.total / static_cast<double>(trajectories.size());
+    result.spec_version = std::max(result.spec_version, trajectories[i].score.spec_version);
   }
   result.tasks = static_cast<int>(trajectories.size());
   if (tokens == 0) return result;

@@ -12,6 +12,7 @@ struct Evaluation {
   int tasks = 0;        // that came to an answer
   int failed = 0;       // that did not
   double reward_mean = 0;
+  std::uint64_t spec_version = 0;  // newest one that scored any of them
   double perplexity = 0;        // of the answers under the start policy: exp(-mean log-prob a token)
   double kl = 0;                // nats a token from the start policy: mean of log-prob now - log-prob then
   double distinct_bigrams = 0;  // share of different ones among all pairs of neighbouring action tokens

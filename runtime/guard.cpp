@@ -21,6 +21,8 @@ double median_of(std::deque<double> numbers) {
   return *middle;
 }
 
+double least_of(double best, const GuardSettings& settings) { return best - settings.max_reward_loss * std::abs(best); }
+
 void keep(std::deque<double>& numbers, double number) {
   numbers.push_back(number);
   if (numbers.size() > window) numbers.pop_front();
@@ -49,7 +51,7 @@ std::string Guard::wrong_with(const StepReport& report) {
     }
   }
   if (rewards_.size() == window) {
-    const double now = mean_of(rewards_), least = best_reward_ - s.max_reward_loss * std::abs(best_reward_);
+    const double now = mean_of(rewards_), least = least_of(best_reward_, s);
     if (has_best_ && now < least) return words("mean reward of ten steps", now, "below", least);
     best_reward_ = has_best_ ? std::max(best_reward_, now) : now;
     has_best_ = true;
@@ -57,8 +59,19 @@ std::string Guard::wrong_with(const StepReport& report) {
   return "";
 }
 
-std::string Guard::judge(const StepReport& report) {
+// After a shift, rewards before say nothing about rewards after.
+void Guard::remember_reward(const StepReport& report) {
+  if (report.spec_newest > spec_ || report.spec_oldest < report.spec_newest) {
+    rewards_.clear();
+    has_best_ = false;
+    spec_ = report.spec_newest;
+    return;
+  }
   keep(rewards_, report.reward_mean);
+}
+
+std::string Guard::judge(const StepReport& report) {
+  remember_reward(report);
   const std::string wrong = wrong_with(report);
   if (wrong.empty()) {
     keep(norms_, report.policy_gradient_norm);
@@ -73,9 +86,16 @@ std::string Guard::judge(const StepReport& report) {
   return wrong + " for " + std::to_string(settings_.patience) + " steps";
 }
 
-void Guard::forget_rewards() {
-  rewards_.clear();
-  has_best_ = false;
+std::string Guard::judge(const Evaluation& evaluation) {
+  if (evaluation.tasks == 0) return "";
+  if (evaluation.kl > settings_.max_kl) return words("KL to the start policy", evaluation.kl, "above", settings_.max_kl);
+  const bool comparable = best_evaluation_.version > 0 && best_evaluation_.spec_version == evaluation.spec_version;
+  if (comparable && evaluation.reward_mean < best_evaluation_.reward_mean) {
+    const double least = least_of(best_evaluation_.reward_mean, settings_);
+    return evaluation.reward_mean < least ? words("held-out reward", evaluation.reward_mean, "below", least) : "";
+  }
+  best_evaluation_ = evaluation;
+  return "";
 }
 
 }  // namespace millrace

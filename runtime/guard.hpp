@@ -1,7 +1,7 @@
 #pragma once
 // Watches a run for collapse: a policy that has stopped exploring, a trust region that masks nearly everything, a
-// reward that falls far below its best, gradients that explode. Plain arithmetic on step reports; the observer acts on
-// it.
+// reward that falls far below its best, gradients that explode, tasks it is not trained on that it does worse than
+// before. Plain arithmetic on step reports and evaluations; the observer acts on it.
 #include <deque>
 #include <string>
 
@@ -16,18 +16,20 @@ class Guard {
 
   // What is wrong since `patience` steps, in words; empty: nothing. After an alarm it starts anew.
   std::string judge(const StepReport& report);
+  // What is wrong with the policy on tasks it is not trained on; at once: evaluations are rare and means over tasks.
+  std::string judge(const Evaluation& evaluation);
   // The last version at which nothing was wrong, with as many good steps before it as patience asks; 0: none yet.
   Version last_good() const { return last_good_; }
-  // What is rewarded has changed: rewards before say nothing about rewards after.
-  void forget_rewards();
-
  private:
   std::string wrong_with(const StepReport& report);
+  void remember_reward(const StepReport& report);
 
   GuardSettings settings_;
   std::deque<double> rewards_, norms_;  // of the last steps
   double best_reward_ = 0;
   bool has_best_ = false;
+  std::uint64_t spec_ = 0;  // that the rewards were given under
+  Evaluation best_evaluation_;
   int bad_steps_ = 0, good_steps_ = 0;
   Version last_good_ = 0;
 };

@@ -13,7 +13,10 @@ namespace millrace {
 // One policy step as metrics, status and the progress line show it.
 struct StepReport {
   Version policy_version = 0;
+  std::size_t trajectories = 0;
   double reward_mean = 0;
+  std::uint64_t spec_oldest = 0;  // versions of the specs that scored the batch; 0 = feedback only
+  std::uint64_t spec_newest = 0;
   double lag_mean = 0;  // versions, over trained tokens
   Version lag_max = 0;
   double masked_share_low = 0;

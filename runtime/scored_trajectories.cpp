@@ -124,7 +124,7 @@ expected<std::optional<Sequence>> ScoredTrajectories::next() {
     if (read_ == ids_.size()) return std::optional<Sequence>();
     auto trajectory = ledger_->read(ids_[read_++]);
     if (!trajectory) return tl::unexpected(trajectory.error());
-    return std::optional(std::move(trajectory->sequence));
+    return std::optional(trajectory->scored_sequence());
   }
   std::string line;
   if (!std::getline(lines_, line)) return std::optional<Sequence>();

@@ -20,7 +20,10 @@ nlohmann::ordered_json evaluation_json(const Evaluation& evaluation) {
 nlohmann::ordered_json to_json(const StepReport& report) {
   return {
       {"policy_version", report.policy_version},
+      {"trajectories", report.trajectories},
       {"reward_mean", report.reward_mean},
+      {"spec_oldest", report.spec_oldest},
+      {"spec_newest", report.spec_newest},
       {"lag_mean", report.lag_mean},
       {"lag_max", report.lag_max},
       {"masked_share", report.masked_share_low + report.masked_share_high},

@@ -30,6 +30,12 @@ const char* name_of(Outcome outcome) {
   return "unknown";
 }
 
+Sequence Trajectory::scored_sequence() const {
+  Sequence scored = sequence;
+  scored.reward_version = score.spec_version;
+  return scored;
+}
+
 std::size_t Trajectory::action_tokens() const {
   return static_cast<std::size_t>(std::count(sequence.mask.begin(), sequence.mask.end(), std::uint8_t{1}));
 }

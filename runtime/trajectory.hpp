@@ -80,6 +80,7 @@ struct Trajectory {
   double created = 0;                 // Unix seconds
   StageSeconds seconds;
 
+  Sequence scored_sequence() const;  // as the critic takes it: with the version of the spec that scored it
   std::size_t action_tokens() const;
   Version oldest_version() const;  // of its action tokens; 0 where there are none
   Version newest_version() const;

@@ -68,8 +68,8 @@ expected<Database> open_live_file(const std::string& directory) {
                 std::to_string(format_version) + ": use the newer millrace that wrote it");
   }
   if (*format == 0) {
-    const std::string all = std::string("begin; ") + schema + "pragma user_version = " + std::to_string(format_version) +
-                            "; commit;";
+    std::string all = "begin; ";
+    all.append(schema).append("pragma user_version = ").append(std::to_string(format_version)).append("; commit;");
     if (ready = database->execute(all.c_str()); !ready) return tl::unexpected(ready.error());
   }
   return database;

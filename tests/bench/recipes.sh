@@ -39,8 +39,13 @@ for section in "$@"; do
         --variant "head only:value.freeze=all_but_head" --variant "no band:trust_region.low=1,trust_region.high=1e9"
       ;;
     pacing)
-      compare pacing --recipes sao --steps 100 --variant "async:pacing=async" --variant "lockstep:pacing=lockstep" \
-        --variant "sync:pacing=sync"
+      # Episodes with a heavy tail, and tools that take none, about half or about nine tenths of an episode's time.
+      for tool_seconds in 0 0.04 0.36; do
+        compare "pacing-$tool_seconds" --recipes sao --steps 60 --set model.max_context=1024 --set value.warmup_steps=0 \
+          --set environment.name=process --set environment.command="python3 tests/bench/heavy_tail.py $tool_seconds" \
+          --set environment.max_turns=24 --set environment.max_tokens=1000 --set generation.max_tokens=8 \
+          --variant "async:pacing=async" --variant "lockstep:pacing=lockstep" --variant "sync:pacing=sync"
+      done
       ;;
     *) echo "recipes.sh: unknown section $section (recipes, stability, lag, ablations, pacing)" >&2; exit 2 ;;
   esac

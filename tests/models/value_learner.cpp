@@ -108,6 +108,39 @@ TEST_CASE("B15, B16: values and gradient are the same alone and packed, in any o
   }
 }
 
+// A critic that went on predicting the old level would call everything bad, whatever the policy wrote.
+TEST_CASE("after a shift the critic is at the new reward's level at once; what the old spec scored is compared as before") {
+  const auto scored = [](std::uint32_t seed, std::uint64_t version, float more) {
+    Sequences sequences = trajectories(8, seed);
+    for (Sequence& sequence : sequences) {
+      sequence.reward_version = version;
+      sequence.rewards.back() += more;
+    }
+    return sequences;
+  };
+  ValueLearner shifted(small_model(), critic_in_float32(), Baseline{}), unshifted(small_model(), critic_in_float32(), Baseline{});
+  for (ValueLearner* learner : {&shifted, &unshifted}) feed(warmed_up(*learner), scored(50, 1, 0), 8);
+
+  const Sequences under_new = scored(51, 2, -5);
+  const Valuations valuations = feed(shifted, under_new, 4);
+  const auto values = at_actions(under_new, valuations, &Valuation::values);
+  const auto targets = at_actions(under_new, valuations, &Valuation::targets);
+  double surplus = 0;  // of the second pack: the level was found from all before it and itself
+  for (std::size_t i = 0; i < values.size(); ++i) surplus += (targets[i] - values[i]) / static_cast<double>(values.size());
+  CHECK(std::abs(surplus) < 0.3);
+
+  const Sequences under_old = scored(52, 1, 0);
+  const auto as_before = at_actions(under_old, feed(unshifted, under_old, 8), &Valuation::advantages);
+  CHECK(relative_distance(at_actions(under_old, feed(shifted, under_old, 8), &Valuation::advantages), as_before) < 1e-4);
+
+  // A checkpoint knows the levels, too.
+  ValueLearner resumed(small_model(), critic_in_float32(), Baseline{});
+  REQUIRE_FALSE(shifted.step().skipped);
+  REQUIRE(resumed.restore(shifted.image()->tensors()));
+  const auto right = at_actions(under_old, feed(shifted, under_old, 8), &Valuation::advantages);
+  CHECK(at_actions(under_old, feed(resumed, under_old, 8), &Valuation::advantages) == right);
+}
+
 TEST_CASE("frozen attention: neither attention nor embedding is trained, and the backbone's weights never change") {
   const Model model = small_model();
   const auto loaded = flat(*model.weights);

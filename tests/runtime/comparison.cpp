@@ -12,6 +12,7 @@ Run run_of(const char* recipe, std::uint64_t seed, std::initializer_list<double>
   Run run{recipe, "", seed, {}, failure};
   for (const double reward : rewards) {
     run.steps.push_back({{"policy_version", run.steps.size() + 1},
+                         {"trajectories", 8},
                          {"reward_mean", reward},
                          {"masked_share", 0.25},
                          {"step_seconds", 2.0},
@@ -36,6 +37,8 @@ TEST_CASE("figures of a run, nothing where there is no number") {
   CHECK(figures["reward_last"] == 8.5);
   CHECK(figures["reward_best"] == 4.5);
   CHECK(figures["seconds"] == 20.0);
+  CHECK(figures["trajectories_per_second"] == 4.0);
+  CHECK(figures["reward_per_minute"] == 45 * 8 * 3.0);
   CHECK(std::isnan(figures["explained_variance_last"].get<double>()));
   CHECK(figures_of({"sao", "", 0, {}, "exit code 1"})["steps"] == 0);
 }

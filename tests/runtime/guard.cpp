@@ -10,6 +10,7 @@ StepReport good(Version version, double reward = 0.5) {
   StepReport report;
   report.policy_version = version;
   report.reward_mean = reward;
+  report.spec_oldest = report.spec_newest = 1;
   report.entropy = 2;
   report.effective_sample_size = 0.9;
   report.policy_gradient_norm = 1;
@@ -63,9 +64,36 @@ TEST_CASE("a reward that falls far below its best is told; after a shift it star
   for (const bool shifted : {false, true}) {
     Guard guard({.patience = 3, .max_reward_loss = 0.5});
     const Version first = settle(guard);
-    if (shifted) guard.forget_rewards();
     bool told = false;
-    for (Version version = first; version < first + 20; ++version) told |= !guard.judge(good(version, 0.1)).empty();
+    for (Version version = first; version < first + 20; ++version) {
+      StepReport report = good(version, 0.1);
+      if (shifted) report.spec_newest = 2;
+      if (shifted && version > first) report.spec_oldest = 2;  // the first batch is a mixed one
+      told |= !guard.judge(report).empty();
+    }
     CHECK(told != shifted);
   }
+}
+
+TEST_CASE("what it does worse on tasks it is not trained on is told at once; not across a shift") {
+  const auto evaluation = [](Version version, double reward, std::uint64_t spec = 1, double kl = 0.1) {
+    Evaluation result;
+    result.version = version;
+    result.tasks = 16;
+    result.reward_mean = reward;
+    result.spec_version = spec;
+    result.kl = kl;
+    return result;
+  };
+  Guard guard({.max_reward_loss = 0.5, .max_kl = 2});
+  CHECK(guard.judge(evaluation(10, 0.4)).empty());
+  CHECK(guard.judge(evaluation(20, 0.8)).empty());
+  CHECK(guard.judge(evaluation(30, 0.5)).empty());
+  CHECK(guard.judge(evaluation(40, 0.3)).find("held-out reward is 0.3, below 0.4") == 0);
+  CHECK(guard.judge(evaluation(50, 0.1, 2)).empty());
+  CHECK(guard.judge(evaluation(60, 0.04, 2)).find("held-out reward") == 0);
+  CHECK(guard.judge(evaluation(70, 0.1, 2, 3)).find("KL to the start policy is 3, above 2") == 0);
+  Evaluation nothing = evaluation(80, 0, 2);
+  nothing.tasks = 0;
+  CHECK(guard.judge(nothing).empty());
 }

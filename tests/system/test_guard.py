@@ -29,6 +29,12 @@ class Guard(unittest.TestCase):
             self.assertEqual(service.status()["state"], "running")
             self.assertIn("entropy is", service.log())
 
+    def test_an_evaluation_stops_it(self):
+        with Service("--set", "recipe=running_mean", "--set", "guard.action=stop", "--set", "guard.max_kl=0", "--set",
+                     "evaluation.every=3", "--set", "evaluation.tasks=4") as service:
+            wait_until(lambda: service.status()["state"] == "paused", "the guard stops the service")
+            self.assertIn("KL to the start policy is", service.log())
+
     def test_rollback(self):
         # After ten steps a gradient above the median is called exploded, which some step soon is.
         with Service("--set", "recipe=running_mean", "--set", "guard.action=rollback", "--set", "guard.patience=1",
@@ -44,6 +50,16 @@ class Guard(unittest.TestCase):
 
 
 class Pretraining(unittest.TestCase):
+    def test_it_learns_what_a_prompt_is_worth(self):
+        with tempfile.TemporaryDirectory(prefix="millrace-test-") as folder:
+            data = Path(folder) / "scored.jsonl"
+            data.write_text("".join(json.dumps({
+                "messages": [{"role": "user", "content": "good" if i % 3 else "bad"}], "answer": "abcdef"[i % 5:],
+                "reward": 1.0 if i % 3 else 0.0}) + "\n" for i in range(1600)), encoding="utf-8")
+            lines, _ = self.pretrain("--data", data, "--out", Path(folder) / "critic")
+            self.assertLess(abs(lines[-1]["explained_variance_before"]), 0.01)
+            self.assertGreater(lines[-1]["explained_variance_after"], 0.8)
+
     def pretrain(self, *arguments, code=0):
         result = millrace("pretrain-value", TINY, *arguments, "--json")
         self.assertEqual(result.returncode, code, result.stderr)
