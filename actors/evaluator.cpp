@@ -2,6 +2,7 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/session.hpp"
+#include "actors/timespan.hpp"
 
 namespace millrace {
 
@@ -65,6 +66,7 @@ EvaluatorActor::behavior_type evaluator(Self self, std::shared_ptr<const Model> 
           const SessionActor started = self->spawn<caf::monitored>(session, setup, id);
           state.live.emplace(started.address(), id);
           self->send(started, start_atom_v);
+          self->delayed_send(started, timespan_of(setup->settings.environment.deadline_s), expire_atom_v);
         }
         return promise;
       },

@@ -5,6 +5,7 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
+#include "actors/timespan.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
@@ -40,8 +41,7 @@ expected<void> put(Self self, const ScorerSetup& setup, SpecPtr spec, const Spec
 
 void wait_for_stage(Self self, double seconds) {
   self->state.plan->next_at = unix_now() + seconds;
-  self->delayed_send(self, std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(seconds)),
-                     expire_atom_v, self->state.plan->number);
+  self->delayed_send(self, timespan_of(seconds), expire_atom_v, self->state.plan->number);
 }
 
 // The next stage of the plan; the last one puts the spec itself in force.

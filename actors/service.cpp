@@ -13,6 +13,7 @@
 #include <caf/scoped_actor.hpp>
 
 #include "actors/spawn.hpp"
+#include "actors/timespan.hpp"
 #include "config/load.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/log.hpp"
@@ -216,8 +217,7 @@ Service::~Service() {
 bool Service::drain() {
   bool in_time = false;
   caf::scoped_actor self(*state_->system);
-  const auto grace =
-      std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(state_->options.settings.drain.grace_s));
+  const auto grace = timespan_of(state_->options.settings.drain.grace_s);
   self->request(state_->wiring.gatekeeper, grace, drain_atom_v)
       .receive(
           [&in_time](bool saved) {

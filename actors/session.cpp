@@ -133,10 +133,6 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
       [self](start_atom) {
         auto& state = self->state;
         const Settings& settings = state.setup->settings;
-        self->delayed_send(
-            self,
-            std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(settings.environment.deadline_s)),
-            expire_atom_v);
         state.environment = state.setup->make_environment();
         // Members of a group get the same task. They sample with seeds of their own.
         const expected<Task> task =

@@ -21,15 +21,20 @@ void give_up(Self self, const std::shared_ptr<const SessionSetup>& setup, Trajec
   self->send(setup->gatekeeper, submit_atom_v, std::move(lost));
 }
 
-// A session that does not even get to its own deadline hangs in its environment. It cannot be stopped, only left.
-void leave_hung(Self self, const std::shared_ptr<const SessionSetup>& setup) {
-  constexpr std::chrono::duration<double> patience(2);  // beyond the deadline
-  const auto latest = std::chrono::steady_clock::now() -
-                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                          std::chrono::duration<double>(setup->settings.environment.deadline_s) + patience);
+// Sessions beyond their deadline are told so; one that does not even hear it hangs in its environment and cannot be
+// stopped, only left. A timer of each session's own would keep CAF's memory of it until the deadline, long after its
+// end.
+void end_overdue(Self self, const std::shared_ptr<const SessionSetup>& setup) {
+  constexpr double patience = 2;  // seconds beyond the deadline
+  const auto now = self->clock().now();
   std::erase_if(self->state.live, [&](const auto& entry) {
     const auto& [address, session_of] = entry;
-    if (session_of.since > latest) return false;
+    const double age = std::chrono::duration<double>(now - session_of.since).count();
+    if (age < setup->settings.environment.deadline_s) return false;
+    if (age < setup->settings.environment.deadline_s + patience) {
+      if (const auto late = caf::actor_cast<SessionActor>(address)) self->send(late, expire_atom_v);
+      return false;
+    }
     setup->metrics->environment_error(setup->settings.environment.name, "timeout");
     give_up(self, setup, session_of.id, Outcome::expired, "hangs beyond its deadline");
     return true;
@@ -43,7 +48,7 @@ void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup)
             const SessionActor started = environment_waits(setup->settings.environment.name)
                                              ? self->spawn<caf::monitored + caf::detached>(session, setup, id)
                                              : self->spawn<caf::monitored>(session, setup, id);
-            self->state.live.emplace(started.address(), SessionHostState::Live{id, std::chrono::steady_clock::now()});
+            self->state.live.emplace(started.address(), SessionHostState::Live{id, self->clock().now()});
             self->send(started, start_atom_v);
             ask_for_permit(self, setup);
           },
@@ -72,7 +77,7 @@ SessionHostActor::behavior_type session_host(Self self, std::shared_ptr<const Se
         self->send(self, expire_atom_v);
       },
       [self, setup](expire_atom) {
-        leave_hung(self, setup);
+        end_overdue(self, setup);
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
       },
   };

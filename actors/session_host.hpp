@@ -1,8 +1,8 @@
 #pragma once
 // Keeps as many sessions alive as the gate permits: a permit, a session; a session that dies gives its permit back.
-#include <chrono>
 #include <map>
 
+#include <caf/actor_clock.hpp>
 #include <caf/send.hpp>
 
 #include "actors/protocol/interfaces.hpp"
@@ -25,7 +25,7 @@ struct SessionSetup {
 struct SessionHostState {
   struct Live {
     TrajectoryId id = 0;
-    std::chrono::steady_clock::time_point since;
+    caf::actor_clock::time_point since;
   };
   std::map<caf::actor_addr, Live> live;
 

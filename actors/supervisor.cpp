@@ -7,6 +7,7 @@
 #include <caf/exit_reason.hpp>
 
 #include "actors/exceptions.hpp"
+#include "actors/timespan.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
@@ -85,8 +86,7 @@ void on_death(Self self, const Setup& setup, std::size_t index, std::size_t plac
     for (const caf::actor& other : supervised.actors) self->send_exit(other, caf::exit_reason::kill);
   }
   if (supervised.alive > 0) return;
-  self->delayed_send(self, std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(supervised.delay)),
-                     restart_atom_v, index);
+  self->delayed_send(self, timespan_of(supervised.delay), restart_atom_v, index);
 }
 
 void end(Self self, const Setup& setup) {

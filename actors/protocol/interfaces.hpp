@@ -60,7 +60,7 @@ using GatekeeperActor = caf::typed_actor<
 using SessionHostActor = caf::typed_actor<
     // Begins to ask for permits.
     caf::reacts_to<start_atom>,
-    // A timer of its own: sessions that hang are left.
+    // A timer of its own: sessions beyond their deadline are ended, those that hang are left.
     caf::reacts_to<expire_atom>>;
 
 // One live episode: environment, turns, score. Ends with a submitted trajectory, whatever happens.

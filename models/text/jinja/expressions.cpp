@@ -7,7 +7,6 @@ namespace millrace::jinja {
 namespace {
 
 constexpr std::int64_t most_steps = 20'000'000;
-constexpr int deepest_call = 100;
 
 void refuse_undefined(const Value& value) {
   if (const auto* nothing = std::get_if<Undefined>(&value.any())) throw Failure{"'" + nothing->name + "' is undefined"};
@@ -79,27 +78,6 @@ bool compare(const std::string& symbol, const Value& a, const Value& b) {
   if (symbol == ">") return is_less(b, a);
   if (symbol == "<=") return is_less(a, b) || are_equal(a, b);
   return is_less(b, a) || are_equal(a, b);
-}
-
-// Where a round or a call begins and ends.
-class InnerScope {
- public:
-  InnerScope(Run& run, std::shared_ptr<Scope> outer) : run_(run), before_(run.scope) {
-    run.scope = std::make_shared<Scope>();
-    run.scope->outer = std::move(outer);
-  }
-  ~InnerScope() { run_.scope = before_; }
-
- private:
-  Run& run_;
-  std::shared_ptr<Scope> before_;
-};
-
-// What `body` writes, instead of writing it.
-MarkedText captured(Run& run, const Block& body) {
-  MarkedText before = std::exchange(run.out, {});
-  body.execute(run);
-  return std::exchange(run.out, std::move(before));
 }
 
 }  // namespace
@@ -254,98 +232,6 @@ Value Comparison::evaluate(Run& run) const {
 Value Choice::evaluate(Run& run) const {
   if (is_true(condition->evaluate(run))) return then->evaluate(run);
   return otherwise ? otherwise->evaluate(run) : Value(Undefined{"the inline if"});
-}
-
-Flow Block::execute(Run& run) const {
-  for (const StatementPtr& statement : statements) {
-    run.step();
-    run.line = statement->line;
-    if (const Flow flow = statement->execute(run); flow != Flow::on) return flow;
-  }
-  return Flow::on;
-}
-
-void Target::assign(Run& run, const Value& value) const {
-  if (!attribute.empty()) {
-    Namespace* space = run.scope->find(names[0]).space();
-    if (!space) throw Failure{"'" + names[0] + "' is no namespace: its attributes cannot be set"};
-    space->set(attribute, value);
-  } else if (names.size() == 1) {
-    run.scope->names[names[0]] = value;
-  } else {
-    const std::vector<Value> items = items_of(value);
-    if (items.size() != names.size()) {
-      throw Failure{std::to_string(items.size()) + " values do not go into " + std::to_string(names.size()) + " names"};
-    }
-    for (std::size_t i = 0; i < names.size(); ++i) run.scope->names[names[i]] = items[i];
-  }
-}
-
-Flow Text::execute(Run& run) const {
-  run.write(text);
-  return Flow::on;
-}
-
-Flow Output::execute(Run& run) const {
-  run.write(str_of(value->evaluate(run)));
-  return Flow::on;
-}
-
-Flow If::execute(Run& run) const {
-  for (const auto& [condition, body] : branches) {
-    if (is_true(condition->evaluate(run))) return body.execute(run);
-  }
-  return otherwise.execute(run);
-}
-
-Flow For::execute(Run& run) const {
-  auto taken = std::make_shared<std::vector<Value>>();
-  for (Value& item : items_of(items->evaluate(run))) {
-    run.step();
-    if (condition) {
-      const InnerScope inner(run, run.scope);
-      target.assign(run, item);
-      if (!is_true(condition->evaluate(run))) continue;
-    }
-    taken->push_back(std::move(item));
-  }
-  if (taken->empty()) return otherwise.execute(run);
-  for (std::size_t i = 0; i < taken->size(); ++i) {
-    const InnerScope inner(run, run.scope);
-    run.scope->names["loop"] = Loop{taken, i};
-    target.assign(run, (*taken)[i]);
-    if (body.execute(run) == Flow::leave_loop) break;
-  }
-  return Flow::on;
-}
-
-Flow Set::execute(Run& run) const {
-  target.assign(run, value ? value->evaluate(run) : Value(captured(run, body)));
-  return Flow::on;
-}
-
-Flow Macro::execute(Run& run) const {
-  // A macro sees the names around its definition, as they are when it is called. The scope must not own itself.
-  const std::weak_ptr<Scope> around = run.scope;
-  const auto call = [this, &run, around](Arguments& arguments) -> Value {
-    std::vector<Value> values;
-    for (const auto& [parameter, otherwise] : parameters) {
-      auto given = arguments.next(parameter);
-      values.push_back(given ? *given : otherwise ? otherwise->evaluate(run) : Value(Undefined{parameter}));
-    }
-    arguments.done();
-    if (run.depth >= deepest_call) throw Failure{"macros call each other too deeply"};
-    ++run.depth;
-    const InnerScope inner(run, around.lock());
-    for (std::size_t i = 0; i < values.size(); ++i) run.scope->names[parameters[i].first] = std::move(values[i]);
-    const int called_from = run.line;
-    MarkedText text = captured(run, body);
-    run.line = called_from;
-    --run.depth;
-    return text;
-  };
-  run.scope->names[name] = Function{"macro \"" + name + "\"", call};
-  return Flow::on;
 }
 
 }  // namespace millrace::jinja
