@@ -28,15 +28,15 @@ void end_overdue(Self self, const std::shared_ptr<const SessionSetup>& setup) {
   constexpr double patience = 2;  // seconds beyond the deadline
   const auto now = self->clock().now();
   std::erase_if(self->state.live, [&](const auto& entry) {
-    const auto& [address, session_of] = entry;
-    const double age = std::chrono::duration<double>(now - session_of.since).count();
+    const SessionHostState::Live& live = entry.second;
+    const double age = std::chrono::duration<double>(now - live.since).count();
     if (age < setup->settings.environment.deadline_s) return false;
     if (age < setup->settings.environment.deadline_s + patience) {
-      if (const auto late = caf::actor_cast<SessionActor>(address)) self->send(late, expire_atom_v);
+      self->send(live.session, expire_atom_v);
       return false;
     }
     setup->metrics->environment_error(setup->settings.environment.name, "timeout");
-    give_up(self, setup, session_of.id, Outcome::expired, "hangs beyond its deadline");
+    give_up(self, setup, live.id, Outcome::expired, "hangs beyond its deadline");
     return true;
   });
 }
@@ -48,7 +48,7 @@ void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup)
             const SessionActor started = environment_waits(setup->settings.environment.name)
                                              ? self->spawn<caf::monitored + caf::detached>(session, setup, id)
                                              : self->spawn<caf::monitored>(session, setup, id);
-            self->state.live.emplace(started.address(), SessionHostState::Live{id, self->clock().now()});
+            self->state.live.emplace(started.address(), SessionHostState::Live{started, id, self->clock().now()});
             self->send(started, start_atom_v);
             ask_for_permit(self, setup);
           },

@@ -24,17 +24,14 @@ struct SessionSetup {
 
 struct SessionHostState {
   struct Live {
+    SessionActor session;  // kept alive also while nobody owes it an answer
     TrajectoryId id = 0;
     caf::actor_clock::time_point since;
   };
   std::map<caf::actor_addr, Live> live;
 
   ~SessionHostState() {  // no session outlives its host, whatever that dies of
-    for (const auto& [address, session_of] : live) {
-      if (const auto session = caf::actor_cast<caf::actor>(address)) {
-        caf::anon_send_exit(session, caf::exit_reason::kill);
-      }
-    }
+    for (const auto& [address, of] : live) caf::anon_send_exit(of.session, caf::exit_reason::kill);
   }
   static const char* name;
 };
