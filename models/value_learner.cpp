@@ -175,7 +175,7 @@ struct ValueLearner::State {
     valuation.values.assign(before.begin(), before.end());
     valuation.advantages.assign(length, 0.0f);
     valuation.targets.assign(length, 0.0f);
-    std::vector<double> seen_values, seen_returns;
+    ExplainedVarianceWindow::Entry entry;
     for (std::size_t t = 0; t < length; ++t) {
       if (!sequence.mask[t]) continue;
       const double target = value_pass[t] + before[t];
@@ -184,10 +184,10 @@ struct ValueLearner::State {
       tokens += 1;
       advantage_squares += policy_pass[t] * policy_pass[t];
       error_squares += (before[t] - target) * (before[t] - target);
-      seen_values.push_back(before[t]);
-      seen_returns.push_back(target);
+      entry.values.push_back(before[t]);
+      entry.returns.push_back(target);
     }
-    window.add(std::move(seen_values), std::move(seen_returns));
+    seen.push_back(std::move(entry));
     return valuation;
   }
 
@@ -215,6 +215,7 @@ struct ValueLearner::State {
 
   void start_next_batch() {
     arrived.clear();
+    seen.clear();
     tokens = advantage_squares = error_squares = 0;
   }
 
@@ -233,8 +234,9 @@ struct ValueLearner::State {
   ExplainedVarianceWindow window{explained_trajectories};
   ImageGate gate;
 
-  // Of the batch so far, over action tokens.
+  // Of the batch so far, over action tokens. Not part of an image: who goes on from one sees the batch again.
   std::vector<Arrived> arrived;
+  std::vector<ExplainedVarianceWindow::Entry> seen;
   double tokens = 0;
   double advantage_squares = 0;
   double error_squares = 0;
@@ -280,6 +282,7 @@ ValueStep ValueLearner::step() {
   const at::AutoGradMode with_gradient(true);
   s.gate.wait();
   ValueStep result;
+  for (auto& [values, returns] : s.seen) s.window.add(std::move(values), std::move(returns));
   result.explained_variance = s.window.value();
   if (s.tokens > 0) {
     result.loss = 0.5 * s.error_squares / s.tokens;

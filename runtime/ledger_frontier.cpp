@@ -19,6 +19,23 @@ std::int64_t fact(const Database& database, const char* key) {
   return value_of(statement.step()) ? statement.integer(0) : 0;
 }
 
+namespace {
+
+// The newest version, in today's counting, that sampled what is queued or may be queued again. After a fork that
+// repeats it may be one that is still to be made.
+Version newest_stamp(const Database& database, const Lineage& lineage) {
+  auto rows =
+      value_of(database.prepare("select distinct policy_version_newest from trajectories "
+                                "where outcome = 'queued' or step > (select coalesce(min(step), 0) from checkpoints)"));
+  Version newest = 0;
+  while (value_of(rows.step())) {
+    newest = std::max(newest, lineage.today_or_from_fork(static_cast<Version>(rows.integer(0))));
+  }
+  return newest;
+}
+
+}  // namespace
+
 expected<LedgerPast> Ledger::begin_incarnation(std::uint64_t model) {
   const Database& database = state_->database;
   const auto known = static_cast<std::uint64_t>(fact(database, "model"));
@@ -30,6 +47,7 @@ expected<LedgerPast> Ledger::begin_incarnation(std::uint64_t model) {
   past.published = static_cast<Version>(fact(database, "published"));
   past.step = static_cast<std::uint64_t>(fact(database, "step"));
   past.clean = past.incarnation == 1 || fact(database, "clean") != 0;
+  if (!past.clean) past.published = std::max(past.published, newest_stamp(database, lineage()));
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
   auto written = set_fact(database, "incarnation", static_cast<std::int64_t>(past.incarnation))
@@ -63,7 +81,8 @@ expected<void> Ledger::name_checkpoint(const CheckpointRow& row, int keep, int k
   auto forget = database.prepare(
       "delete from checkpoints where name not in "
       "(select name from checkpoints order by step desc, policy_version desc limit ?1) and name not in "
-      "(select name from checkpoints where reward_spec = ?3 and reward is not null order by reward desc limit ?2)");
+      "(select name from checkpoints where reward_spec = ?3 and reward is not null order by reward desc, step desc "
+      "limit ?2)");
   if (!insert || !forget) return tl::unexpected(database.error());
   insert->bind(row.name, row.policy_version, row.step, row.checksum, row.created, row.reward, row.reward_spec);
   forget->bind(keep, keep_best, row.reward_spec);

@@ -486,7 +486,8 @@ TEST_CASE("a ledger of format 2 is migrated: its forks abandoned what came after
     CHECK(ledger.fork({"v2", 2, 2, 1, 1.0}, 5).has_value());
   }
   REQUIRE(Database::open(folder.path() + "/ledger.sqlite", SQLITE_OPEN_READWRITE)
-              ->execute("alter table forks drop column repeats; pragma user_version = 2"));
+              ->execute("alter table forks drop column repeats; alter table checkpoints drop column reward; "
+                        "alter table checkpoints drop column reward_spec; pragma user_version = 2"));
   Ledger ledger = open(folder);
   CHECK(ledger.lineage().today(2) == Version{5});
   CHECK_FALSE(ledger.lineage().today(3));
