@@ -145,6 +145,7 @@ struct ValueLearner::State {
       gate.wait();
       masters.back().add_(levels.found(surplus / static_cast<double>(returns.size()), under_newest.size()));
       window = ExplainedVarianceWindow(explained_trajectories);
+      seen.clear();
     }
     for (Sequence& sequence : sequences) {
       if (sequence.terminal) sequence.rewards.back() += static_cast<float>(levels.below_newest(sequence.reward_version));
