@@ -1,6 +1,7 @@
 #include "actors/gatekeeper.hpp"
 
 #include <chrono>
+#include <cmath>
 
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
@@ -105,10 +106,9 @@ void GatekeeperState::give_order() {
     order.restore = true;
     order.row = rollbacks_wanted.front().row;
     order.resumed_as = gate->learner_version() + 1;
-  } else if (gate->checkpoint_due() || !checkpoints_wanted.empty() || !drains_wanted.empty()) {
+  } else if (gate->checkpoint_due(steady_now()) || !checkpoints_wanted.empty() || !drains_wanted.empty()) {
     if (!drains_wanted.empty() && (!gate->drained() || gate->checkpointed_step() == gate->step_number())) return;
-    order.row.policy_version = gate->learner_version();
-    order.row.step = gate->step_number();
+    order.row = gate->next_checkpoint();
   } else {
     return;
   }
@@ -153,8 +153,10 @@ void GatekeeperState::order_done(const CheckpointDone& done) {
     if (auto named = gate->checkpointed(row); !named) error = named.error().message;
   }
   last_checkpoint_failed = !error.empty();
-  if (last_checkpoint_failed)
+  if (last_checkpoint_failed) {
     log_error("gatekeeper", "no checkpoint of step " + std::to_string(row.step) + ": " + error);
+    gate->checkpoint_failed(error, steady_now());
+  }
   for (CheckpointPromise& promise : checkpoints_wanted) answer(promise);
   checkpoints_wanted.clear();
 }
@@ -186,13 +188,14 @@ void GatekeeperState::answer_drains() {
 
 GateStatus GatekeeperState::status() const {
   const auto checkpoints = gate->ledger().checkpoints();
-  return {gate->ledger().counts(),
-          gate->capacity(),
-          gate->running(),
-          gate->learner_version(),
-          gate->state(),
-          gate->problem(),
-          checkpoints.empty() ? CheckpointRow{} : checkpoints.front()};
+  const CheckpointRow newest = checkpoints.empty() ? CheckpointRow{} : checkpoints.front();
+  CheckpointRow best = newest;
+  for (const CheckpointRow& row : checkpoints) {
+    const bool comparable = row.reward_spec == newest.reward_spec;
+    if (comparable && (row.reward > best.reward || std::isnan(best.reward))) best = row;
+  }
+  return {gate->ledger().counts(), gate->capacity(), gate->running(), gate->learner_version(),
+          gate->state(),           gate->problem(),  newest,          best};
 }
 
 GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<GatekeeperState> self,

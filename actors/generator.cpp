@@ -67,7 +67,7 @@ GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> 
   use_threads(threads);
   self->state.decoder = std::make_unique<Decoder>(
       *model, DecoderSettings{settings.model.max_context, settings.generation.kv_on_swap == "recompute",
-                              settings.generation.dtype});
+                              settings.pacing == "lockstep", settings.generation.dtype});
   self->set_down_handler([self](const caf::down_msg& down) {
     auto& turns = self->state.turns;
     for (auto turn = turns.begin(); turn != turns.end();) {

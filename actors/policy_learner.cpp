@@ -46,7 +46,7 @@ StepReport report_of(const std::vector<ValuedTrajectory>& batch, Version learner
     }
     for (std::size_t t = 0; t < trajectory.versions.size(); ++t) {
       if (!trajectory.sequence.mask[t]) continue;
-      const Version lag = learner - trajectory.versions[t];
+      const Version lag = lag_of(learner, trajectory.versions[t], trajectory.versions[t]).total;
       lag_sum += static_cast<double>(lag);
       report.lag_max = std::max(report.lag_max, lag);
       ++report.trained_tokens;

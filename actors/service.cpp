@@ -138,8 +138,8 @@ expected<Service> Service::start(ServiceOptions options) {
   }
   expected<Ledger> ledger = Ledger::open(settings.state.directory);
   if (!ledger) return tl::unexpected(ledger.error());
-  expected<Resumption> resumption =
-      resume(*ledger, CheckpointStore(settings.state.directory), checksum_of(*model->weights));
+  expected<Resumption> resumption = resume(*ledger, CheckpointStore(settings.state.directory),
+                                           checksum_of(*model->weights), settings.pacing == "lockstep");
   const auto unusable = [&](const std::string& why) {
     return fail(settings.state.directory + ": cannot go on from it: " + why +
                 ": bring back what belongs to it, or start anew with --fresh or another state.directory");

@@ -36,7 +36,7 @@ std::vector<Field> fields_of(Settings& s) {
       {"pack", &s.pack, from_to(1, 1024), "trajectories", "go through a learner in one forward pass, if so many wait"},
       {"pacing", &s.pacing, one_of({"async", "sync", "lockstep"}), "",
        "async: generation waits for capacity only; sync: for the step that takes what it made; lockstep: a batch is "
-       "generated while the one before is trained; not given: the recipe's"},
+       "generated while the one before is trained, and the same seed gives the same weights; not given: the recipe's"},
       {"seed", &s.seed, any(), "", "of everything drawn at random"},
       {"threads", &s.threads, from_to(0, 4096), "cores", "for arithmetic; 0 = all"},
 
@@ -84,8 +84,11 @@ std::vector<Field> fields_of(Settings& s) {
       {"model.random.init_std", &s.model.random.init_std, above_to(0, 10), "",
        "standard deviation of its first weights"},
 
-      {"environment.name", &s.environment.name, any(), "", "writing, calculator, letters, turns, guess, shell, process, openenv, or live: only applications' traffic is trained"},
-      {"environment.data", &s.environment.data, any(), "", "file or folder with the tasks; empty = the environment's own"},
+      {"environment.name", &s.environment.name, any(), "",
+       "writing, calculator, letters, turns, guess, shell, process, openenv, or live: only applications' traffic is "
+       "trained"},
+      {"environment.data", &s.environment.data, any(), "",
+       "file or folder with the tasks; empty = the environment's own"},
       {"environment.command", &s.environment.command, any(), "", "process: the program that is the environment"},
       {"environment.url", &s.environment.url, any(), "", "openenv: the server's ws://HOST:PORT/ws"},
       {"environment.action", &s.environment.action, any(), "",
@@ -119,7 +122,8 @@ std::vector<Field> fields_of(Settings& s) {
        "probability mass that is sampled from; only turns with 1 are trained"},
       {"generation.top_k", &s.generation.top_k, from_to(0, most), "tokens",
        "most likely tokens that are sampled from, 0 = all; only turns with 0 are trained"},
-      {"generation.dtype", &s.generation.dtype, one_of(dtypes), "", "of the arithmetic; logits and log-probs are float32"},
+      {"generation.dtype", &s.generation.dtype, one_of(dtypes), "",
+       "of the arithmetic; logits and log-probs are float32"},
       {"generation.kv_on_swap", &s.generation.kv_on_swap, one_of({"keep", "recompute"}), "",
        "the key-value cache of a live turn when new weights arrive"},
 
@@ -181,6 +185,8 @@ std::vector<Field> fields_of(Settings& s) {
       {"checkpoint.every_steps", &s.checkpoint.every_steps, from_to(1, most), "steps",
        "batches from one checkpoint to the next"},
       {"checkpoint.keep", &s.checkpoint.keep, from_to(1, 1000), "checkpoints", "newest ones that stay on disk"},
+      {"checkpoint.keep_best", &s.checkpoint.keep_best, from_to(0, 1000), "checkpoints",
+       "that stay besides those, with the highest mean reward under the reward spec in force"},
       {"checkpoint.abandoned", &s.checkpoint.abandoned, one_of({"reject", "train"}), "",
        "trajectories sampled by policies that a rollback or a recovery abandoned: end as rolled_back, or are trained "
        "with their lag counted from the fork"},

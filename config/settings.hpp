@@ -124,6 +124,7 @@ struct StateSettings {
 struct CheckpointSettings {
   int every_steps = 10;  // batches from one checkpoint to the next
   int keep = 2;          // newest ones that stay on disk
+  int keep_best = 1;     // ... and besides those of the highest mean reward under the reward spec in force
   // What becomes of trajectories sampled by policies that a rollback or a recovery abandoned: reject = they end as
   // rolled_back; train = they are trained, their lag counted from the fork.
   std::string abandoned = "reject";
@@ -149,7 +150,9 @@ struct Settings {
   int max_lag = 4;          // versions a trained token's policy may be behind the learner
   int pack = 8;             // trajectories that go through a learner in one forward pass, if so many wait
   // async: generation never waits for a step, only for capacity. sync: it waits for the step that takes what it made.
-  // lockstep: a batch is generated while the one before is trained, and both wait for each other.
+  // lockstep: a batch is generated while the one before is trained, and both wait for each other; the same seed,
+  // machine type and threads then give the same weights, whatever ends the service in between. Slower, also in
+  // generation.
   std::string pacing = "async";
   std::uint64_t seed = 0;
   int threads = 0;  // cores for arithmetic; 0 = all

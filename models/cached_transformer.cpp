@@ -80,24 +80,28 @@ void CachedTransformer::copy(std::int64_t from, std::int64_t to, std::int64_t co
   cache_.copy(from, to, count);
 }
 
-at::Tensor CachedTransformer::next_logits(const Tokens& tokens, const std::vector<std::int64_t>& positions) {
+at::Tensor CachedTransformer::next_logits(std::span<const TokenId> tokens, std::span<const std::int64_t> positions,
+                                          std::int64_t first_slot) {
   const Architecture& architecture = snapshot_->architecture;
   const Weights& weights = weights_;
   const auto count = static_cast<std::int64_t>(tokens.size());
   const std::int64_t longest = *std::max_element(positions.begin(), positions.end()) + 1;
   const std::int64_t kv = architecture.kv_heads, group = architecture.heads / kv;
-  cache_.reserve(count, longest);
-  const at::Tensor at_position = at::tensor(positions), slots = at::arange(count, at::kLong);
-  at::Tensor hidden = embed(weights.embedding, at::tensor(tokens, at::kInt));
+  cache_.reserve(first_slot + count, longest);
+  const at::Tensor at_position = at::tensor(at::ArrayRef<std::int64_t>(positions.data(), positions.size()));
+  const at::Tensor slots = at::arange(first_slot, first_slot + count, at::kLong);
+  at::Tensor hidden =
+      embed(weights.embedding, at::tensor(at::ArrayRef<TokenId>(tokens.data(), tokens.size()), at::kInt));
   const Rotary rotary = rotary_of(architecture, at_position);
   const at::Tensor mask = mask_of(at_position, longest, dtype_).view({count, 1, 1, longest});
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const AttentionInput in = attention_input(architecture, weights.layers[i], hidden, rotary);
     cache_[i].k.transpose(1, 2).index_put_({slots, at_position}, in.k);
     cache_[i].v.transpose(1, 2).index_put_({slots, at_position}, in.v);
-    const at::Tensor attended = at::scaled_dot_product_attention(
-        in.q.view({count, kv, group, architecture.head_dim}), cache_[i].k.narrow(0, 0, count).narrow(2, 0, longest),
-        cache_[i].v.narrow(0, 0, count).narrow(2, 0, longest), mask);
+    const at::Tensor attended =
+        at::scaled_dot_product_attention(in.q.view({count, kv, group, architecture.head_dim}),
+                                         cache_[i].k.narrow(0, first_slot, count).narrow(2, 0, longest),
+                                         cache_[i].v.narrow(0, first_slot, count).narrow(2, 0, longest), mask);
     hidden = layer_output(architecture, weights.layers[i], hidden, attended.reshape({count, -1}));
   }
   return logits_of(weights, rms_norm(hidden, weights.final_norm, architecture.norm_eps));

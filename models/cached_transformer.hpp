@@ -23,8 +23,9 @@ class CachedTransformer {
   // Computes the keys and values of all these tokens in one pass.
   void feed(std::span<const Feed> feeds);
 
-  // tokens[i] stands at positions[i] of slot i. Returns the logits [slots, vocab] of what follows each.
-  at::Tensor next_logits(const Tokens& tokens, const std::vector<std::int64_t>& positions);
+  // tokens[i] stands at positions[i] of slot first_slot + i. Returns the logits [slots, vocab] of what follows each.
+  at::Tensor next_logits(std::span<const TokenId> tokens, std::span<const std::int64_t> positions,
+                         std::int64_t first_slot = 0);
 
   // Puts the first `count` tokens of one slot into another.
   void copy(std::int64_t from, std::int64_t to, std::int64_t count);

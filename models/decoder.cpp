@@ -103,8 +103,32 @@ struct Decoder::State {
     });
   }
 
+  // The next `count` tokens that are missing in a slot.
+  Feed feed_of(std::size_t slot, std::int64_t count) const {
+    const Turn& turn = turns[slot];
+    const std::span<const TokenId> tokens(turn.tokens);
+    return {static_cast<std::int64_t>(slot), turn.cached,
+            tokens.subspan(static_cast<std::size_t>(turn.cached), static_cast<std::size_t>(count))};
+  }
+
+  void feed(const std::vector<Feed>& feeds) {
+    transformer.feed(feeds);
+    for (const Feed& feed : feeds) {
+      turns[static_cast<std::size_t>(feed.slot)].fed(static_cast<std::int64_t>(feed.tokens.size()));
+    }
+  }
+
+  // Batch-invariant: nothing is borrowed, and where a prompt is cut depends on itself only.
+  void feed_each_alone() {
+    for (std::size_t slot = 0; slot < turns.size(); ++slot) {
+      const std::int64_t count = std::min(turns[slot].missing(), chunk);
+      if (count > 0) feed({feed_of(slot, count)});
+    }
+  }
+
   // Brings up to `chunk` tokens into the cache: prompts, or whole turns after a swap that recomputes.
   void feed_prompts() {
+    if (settings.batch_invariant) return feed_each_alone();
     std::int64_t room = chunk;
     while (room > 0) {
       std::vector<Feed> feeds;
@@ -113,16 +137,11 @@ struct Decoder::State {
         if (turn.missing() > 0 && turn.current == turn.cached) borrow(slot);
         const std::int64_t count = std::min(turn.missing(), room);
         if (count == 0 || should_wait(turn, feeds)) continue;
-        const std::span<const TokenId> tokens(turn.tokens);
-        feeds.push_back({static_cast<std::int64_t>(slot), turn.cached,
-                         tokens.subspan(static_cast<std::size_t>(turn.cached), static_cast<std::size_t>(count))});
+        feeds.push_back(feed_of(slot, count));
         room -= count;
       }
       if (feeds.empty()) return;
-      transformer.feed(feeds);
-      for (const Feed& feed : feeds) {
-        turns[static_cast<std::size_t>(feed.slot)].fed(static_cast<std::int64_t>(feed.tokens.size()));
-      }
+      feed(feeds);
     }
   }
 
@@ -138,7 +157,13 @@ struct Decoder::State {
       prompt_fed += static_cast<std::uint64_t>(std::max<std::int64_t>(seen - turn.prompt_counted, 0));
       turn.prompt_counted = std::max(seen, turn.prompt_counted);
     }
-    return transformer.next_logits(tokens, positions);
+    if (!settings.batch_invariant) return transformer.next_logits(tokens, positions);
+    std::vector<at::Tensor> rows;
+    for (std::size_t slot = 0; slot < turns.size(); ++slot) {
+      rows.push_back(
+          transformer.next_logits({&tokens[slot], 1}, {&positions[slot], 1}, static_cast<std::int64_t>(slot)));
+    }
+    return at::cat(rows);
   }
 
   // Appends a token; whether the turn has ended with it.

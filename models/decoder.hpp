@@ -44,6 +44,9 @@ struct SampledTokens {
 struct DecoderSettings {
   int max_context = 2048;  // tokens of prompt and answer
   bool recompute_on_swap = false;
+  // Every turn goes through the model by itself, so that its tokens and log-probs are the same bits whatever else is in
+  // the batch. Slow: the weights are read once a turn.
+  bool batch_invariant = false;
   std::string dtype = "float32";  // of the arithmetic: auto | float32 | bfloat16; log-probs are float32 always
 };
 

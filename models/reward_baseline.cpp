@@ -9,7 +9,7 @@
 namespace millrace {
 
 RewardBaseline::RewardBaseline(const Baseline& baseline)
-    : of_group_(baseline.kind == "group"), mean_(static_cast<std::size_t>(baseline.window)) {
+    : of_group_(baseline.kind == "group"), mean_(static_cast<std::size_t>(baseline.window)), mean_at_start_(mean_) {
   if (!of_group_ && baseline.kind != "running_mean") {
     throw std::invalid_argument("baseline.kind \"" + baseline.kind + "\" is no reward baseline");
   }
@@ -32,11 +32,13 @@ std::vector<float> RewardBaseline::advantages(const Sequence& sequence, double r
 void RewardBaseline::step() {
   rms_.update(squares_, tokens_);
   squares_ = tokens_ = 0;
+  mean_at_start_ = mean_;
 }
 
 LearnerImagePtr RewardBaseline::image() const {
   const auto numbers = std::make_shared<std::vector<double>>(std::vector{rms_.mean_square(), rms_.weight()});
-  numbers->insert(numbers->end(), mean_.rewards().begin(), mean_.rewards().end());
+  const std::deque<double>& rewards = mean_at_start_.rewards();
+  numbers->insert(numbers->end(), rewards.begin(), rewards.end());
   const TensorView view{
       "reward_baseline", "F64", {static_cast<std::int64_t>(numbers->size())}, std::as_bytes(std::span(*numbers))};
   return std::make_shared<const LearnerImage>(TensorViews{view}, numbers, std::promise<void>());
@@ -50,6 +52,7 @@ expected<void> RewardBaseline::restore(std::span<const TensorView> image) {
   std::memcpy(numbers.data(), image[0].bytes.data(), image[0].bytes.size());
   rms_.restore(numbers[0], numbers[1]);
   mean_.restore({numbers.begin() + 2, numbers.end()});
+  mean_at_start_ = mean_;
   squares_ = tokens_ = 0;
   return {};
 }

@@ -22,13 +22,13 @@ class RewardBaseline {
   std::vector<float> advantages(const Sequence& sequence, double reward, std::span<const double> group);
   void step();  // the batch is complete
 
-  // For checkpoints, between two batches.
+  // For checkpoints: the state at the start of the open batch.
   LearnerImagePtr image() const;
   expected<void> restore(std::span<const TensorView> image);  // forgets the open batch
 
  private:
   bool of_group_;
-  RunningMean mean_;
+  RunningMean mean_, mean_at_start_;
   RunningRms rms_;  // fixed within a batch; groups normalise themselves
   double squares_ = 0, tokens_ = 0;
 };

@@ -145,6 +145,7 @@ struct ValueLearner::State {
       gate.wait();
       masters.back().add_(levels.found(surplus / static_cast<double>(returns.size()), under_newest.size()));
       window = ExplainedVarianceWindow(explained_trajectories);
+      seen.clear();
     }
     for (Sequence& sequence : sequences) {
       if (sequence.terminal) sequence.rewards.back() += static_cast<float>(levels.below_newest(sequence.reward_version));
@@ -175,7 +176,7 @@ struct ValueLearner::State {
     valuation.values.assign(before.begin(), before.end());
     valuation.advantages.assign(length, 0.0f);
     valuation.targets.assign(length, 0.0f);
-    std::vector<double> seen_values, seen_returns;
+    ExplainedVarianceWindow::Entry entry;
     for (std::size_t t = 0; t < length; ++t) {
       if (!sequence.mask[t]) continue;
       const double target = value_pass[t] + before[t];
@@ -184,10 +185,10 @@ struct ValueLearner::State {
       tokens += 1;
       advantage_squares += policy_pass[t] * policy_pass[t];
       error_squares += (before[t] - target) * (before[t] - target);
-      seen_values.push_back(before[t]);
-      seen_returns.push_back(target);
+      entry.values.push_back(before[t]);
+      entry.returns.push_back(target);
     }
-    window.add(std::move(seen_values), std::move(seen_returns));
+    seen.push_back(std::move(entry));
     return valuation;
   }
 
@@ -215,6 +216,7 @@ struct ValueLearner::State {
 
   void start_next_batch() {
     arrived.clear();
+    seen.clear();
     tokens = advantage_squares = error_squares = 0;
   }
 
@@ -233,8 +235,9 @@ struct ValueLearner::State {
   ExplainedVarianceWindow window{explained_trajectories};
   ImageGate gate;
 
-  // Of the batch so far, over action tokens.
+  // Of the batch so far, over action tokens. Not part of an image: who goes on from one sees the batch again.
   std::vector<Arrived> arrived;
+  std::vector<ExplainedVarianceWindow::Entry> seen;
   double tokens = 0;
   double advantage_squares = 0;
   double error_squares = 0;
@@ -280,6 +283,7 @@ ValueStep ValueLearner::step() {
   const at::AutoGradMode with_gradient(true);
   s.gate.wait();
   ValueStep result;
+  for (auto& [values, returns] : s.seen) s.window.add(std::move(values), std::move(returns));
   result.explained_variance = s.window.value();
   if (s.tokens > 0) {
     result.loss = 0.5 * s.error_squares / s.tokens;

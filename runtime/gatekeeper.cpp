@@ -50,7 +50,7 @@ Gatekeeper::Gatekeeper(const Settings& settings, Version learner, Ledger ledger,
       learner_(learner),
       ledger_(std::move(ledger)),
       metrics_(metrics),
-      pacing_(settings.pacing, settings.max_lag, batch_),
+      pacing_(settings.pacing, settings.max_lag),
       gate_(settings.sessions.limit / settings.recipe.grouping.size, pacing_.max_ahead(), batch_),
       groups_(settings.recipe.grouping, settings.recipe.baseline.kind, token_limit(settings)),
       lineage_(ledger_.lineage()),
@@ -68,7 +68,7 @@ Gatekeeper::Gatekeeper(const Settings& settings, Version learner, Ledger ledger,
 int Gatekeeper::capacity() const {
   const int size = settings_.recipe.grouping.size;
   const int of_opened = static_cast<int>(after_group_ - next_member_);
-  if (mode_ != GateMode::open || !problem_.empty() || !pacing_.may_start(gate_.running())) return of_opened;
+  if (mode_ != GateMode::open || !problem_.empty()) return of_opened;
   // Sessions may outlive their group when that has waited too long: they count, too.
   const int fitting = (settings_.sessions.limit - running_ - of_opened) / size;
   return std::max(0, std::min(gate_.capacity(), fitting)) * size + of_opened;
@@ -87,7 +87,6 @@ TrajectoryId Gatekeeper::acquire() {
     return 0;
   }
   if (next_member_ == after_group_) {
-    pacing_.started(gate_.running());
     gate_.acquire();
     const int size = settings_.recipe.grouping.size;
     do next_member_ = ledger_.next_id();
@@ -191,11 +190,17 @@ void Gatekeeper::retry() {
 }
 
 void Gatekeeper::prune(double unix_now) {
+  constexpr int most_calls = 10;  // some 100 ms
+  // Nothing stays for the sake of those that are kept as the best ones: they may be far back.
   const std::vector<CheckpointRow> checkpoints = ledger_.checkpoints();
-  const std::uint64_t oldest = checkpoints.empty() ? 0 : checkpoints.back().step;
-  const auto gone =
-      ledger_.prune(unix_now - settings_.state.keep_days * 86400, std::int64_t{settings_.state.keep_mb} << 20, oldest);
-  if (!gone) log_warning("gatekeeper", gone.error().message);
+  const std::size_t newest = std::min(checkpoints.size(), static_cast<std::size_t>(settings_.checkpoint.keep));
+  const std::uint64_t oldest = newest == 0 ? 0 : checkpoints[newest - 1].step;
+  const std::int64_t most_bytes = std::int64_t{settings_.state.keep_mb} << 20;
+  for (int call = 0; call < most_calls; ++call) {
+    const auto gone = ledger_.prune(unix_now - settings_.state.keep_days * 86400, most_bytes, oldest);
+    if (!gone) return log_warning("gatekeeper", gone.error().message);
+    if (*gone == 0) return;
+  }
 }
 
 void Gatekeeper::expire_groups(double now) {
@@ -222,7 +227,7 @@ void Gatekeeper::close_group(ClosedGroup group) {
     return members.front()->environment == live_environment;
   };
   auto place = is_live(group.members) ? std::find_if_not(queue_.begin(), queue_.end(), is_live) : queue_.end();
-  if (pacing_.in_order()) {
+  if (pacing_.in_turns()) {
     place = std::find_if(queue_.begin(), queue_.end(),
                          [&](const auto& other) { return other.front()->id > group.members.front()->id; });
   }
@@ -255,7 +260,7 @@ void Gatekeeper::judge_next_group(double now) {
 Taken Gatekeeper::take(int max, double now) {
   Taken taken;
   if (!may_take()) return taken;
-  if (pacing_.in_order() && step_groups_ == 0 && std::ssize(queue_) < batch_) return taken;
+  if (step_groups_ == 0 && !may_begin()) return taken;
   while (std::ssize(taken.trajectories) < max) {
     while (fresh_.empty() && !queue_.empty() && step_groups_ < batch_) judge_next_group(now);
     if (fresh_.empty()) break;
@@ -264,11 +269,18 @@ Taken Gatekeeper::take(int max, double now) {
   }
   if (!taken.trajectories.empty()) passes_.insert(passes_.end(), taken.trajectories.size(), ++pass_);
   show();
-  step_complete_ = !held_ && fresh_.empty() &&
+  step_complete_ = may_complete() &&
                    (step_groups_ >= batch_ || (step_groups_ >= min_batch_ && queue_.empty() && now >= step_deadline()));
   taken.last = step_complete_;
   return taken;
 }
+
+bool Gatekeeper::may_begin() const {
+  if (!pacing_.in_turns()) return true;
+  return std::ssize(queue_) >= batch_ && (in_order_ >= batch_ || all_came_in());
+}
+
+bool Gatekeeper::may_complete() const { return !held_ && fresh_.empty() && (!pacing_.in_turns() || all_came_in()); }
 
 double Gatekeeper::step_deadline() const {
   return step_.empty() ? std::numeric_limits<double>::infinity() : step_started_ + settings_.max_wait_s;
@@ -277,6 +289,7 @@ double Gatekeeper::step_deadline() const {
 void Gatekeeper::published(Version version) {
   for (const TrajectoryPtr& trajectory : step_) {
     if (trajectory->score.spec_version != 0) metrics_.reward_lag(trajectory->score.spec_version);  // 0: feedback
+    reward_.add(trajectory->score);
   }
   learner_ = version;
   --steps_left_;
@@ -346,6 +359,7 @@ void Gatekeeper::settle_step(Outcome outcome, const std::string& reason) {
   pass_ = 0;
   step_groups_ = 0;
   step_complete_ = false;
+  in_order_ = static_cast<int>(queue_.size());
   show();
 }
 

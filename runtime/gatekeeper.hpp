@@ -32,6 +32,15 @@ enum class GateMode {
 };
 const char* name_of(GateMode mode);
 
+// The mean reward under the newest spec that was seen.
+struct RewardMean {
+  double sum = 0;
+  double count = 0;
+  std::uint64_t spec = 0;
+  void add(const Score& score);
+  double value() const { return sum / count; }  // NaN of nothing
+};
+
 class Gatekeeper {
  public:
   // Also takes up what the ledger holds of former services: queued trajectories are queued again.
@@ -71,15 +80,21 @@ class Gatekeeper {
   // While the ledger cannot be written nothing new begins; what has come in waits. Called once in a while.
   void retry();
   void prune(double unix_now);                             // what is too old, or too much; called once in a while
-  const std::string& problem() const { return problem_; }  // why it cannot be written; empty: it can
-  const char* state() const { return problem_.empty() ? name_of(mode_) : "degraded"; }
+  // What cannot be written, the ledger or a checkpoint, and why; empty: all can.
+  const std::string& problem() const { return problem_.empty() ? checkpoint_problem_ : problem_; }
+  const char* state() const { return problem().empty() ? name_of(mode_) : "degraded"; }
   void hold(bool held) { held_ = held; }
-  bool checkpoint_due() const { return step_number_ - checkpointed_ >= every_steps_; }
+  bool checkpoint_due(double now) const {
+    return step_number_ - checkpointed_ >= every_steps_ && now >= checkpoint_again_;
+  }
+  CheckpointRow next_checkpoint();  // of the state the learners are in, without a name yet
   std::uint64_t checkpointed_step() const { return checkpointed_; }
   std::size_t forks() const { return lineage_.forks(); }
   std::uint64_t step_number() const { return step_number_; }  // batches the critic has learned from
   // A finished checkpoint becomes the one to go on from. Returns the names of those that stay.
   expected<std::vector<std::string>> checkpointed(const CheckpointRow& row);
+  // It could not be written. Training goes on; the next attempt is due a few seconds from `now`.
+  void checkpoint_failed(const std::string& why, double now);
   // The learners are back at this checkpoint's state, published as `resumed_as`.
   expected<void> rolled_back(const CheckpointRow& row, Version resumed_as);
   expected<void> end_in_order();  // the last thing before the end, after a checkpoint
@@ -104,6 +119,9 @@ class Gatekeeper {
   void recover_open_groups();
   bool is_abandoned(const Trajectory& trajectory) const;
   bool may_take() const;
+  bool may_begin() const;                                                // a step
+  bool may_complete() const;                                             // the open step, once it has its trajectories
+  bool all_came_in() const { return running_ == 0 && capacity() == 0; }  // every session that may run
   void judge(const Trajectory& trajectory, bool trained);
   void show();
 
@@ -121,6 +139,7 @@ class Gatekeeper {
   std::deque<TrajectoryPtr> fresh_;               // of groups in the open step: judged, not yet handed out
   std::vector<TrajectoryPtr> step_;               // judged for the open step
   int step_groups_ = 0;
+  int in_order_ = 0;         // groups at the queue's front that no other can come before any more
   std::vector<int> passes_;  // of what was handed out of the open step: which pass of the learners it is in
   int pass_ = 0;
   bool step_complete_ = false;
@@ -143,6 +162,9 @@ class Gatekeeper {
   std::uint64_t every_steps_;
   std::uint64_t step_number_ = 0;
   std::uint64_t checkpointed_ = 0;  // step of the newest checkpoint
+  std::string checkpoint_problem_;
+  double checkpoint_again_ = 0;
+  RewardMean reward_;  // of what was trained since the newest checkpoint
   std::uint64_t steps_left_ = std::numeric_limits<std::uint64_t>::max();
 };
 

@@ -1,6 +1,7 @@
 // The gatekeeper's part in checkpoints, rollbacks and restarts: what of the ledger is still to be trained, and how old
 // it is in today's counting of versions.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "runtime/gatekeeper.hpp"
@@ -46,6 +47,7 @@ void Gatekeeper::load_queue() {
   pass_ = 0;
   step_groups_ = 0;
   step_complete_ = false;
+  in_order_ = 0;
   recover_open_groups();
   std::vector<TrajectoryPtr> abandoned;
   std::vector<TrajectoryId> damaged;
@@ -72,7 +74,7 @@ void Gatekeeper::load_queue() {
     const auto written = ledger_.settle(damaged, Outcome::invalid, "its tokens cannot be read any more", learner_);
     if (!written) log_error("gatekeeper", written.error().message);
   }
-  if (pacing_.in_order()) std::sort(order.begin(), order.end());
+  if (pacing_.in_turns()) std::sort(order.begin(), order.end());
   for (const TrajectoryId group : order) {
     ClosedGroup closed = groups_.close(std::move(members[group]));
     if (closed.dropped.empty()) {
@@ -99,12 +101,38 @@ void Gatekeeper::recover_open_groups() {
   if (!abandoned.empty()) settle(abandoned, Outcome::rolled_back, abandoned_reason);
 }
 
+void RewardMean::add(const Score& score) {
+  if (!std::isfinite(score.total) || score.spec_version < spec) return;
+  if (score.spec_version > spec) *this = {.spec = score.spec_version};
+  sum += score.total;
+  ++count;
+}
+
+CheckpointRow Gatekeeper::next_checkpoint() {
+  CheckpointRow row;
+  row.policy_version = learner_;
+  row.step = step_number_;
+  row.reward_spec = reward_.spec;
+  row.reward = reward_.value();
+  reward_ = {.spec = reward_.spec};
+  return row;
+}
+
+void Gatekeeper::checkpoint_failed(const std::string& why, double now) {
+  constexpr double patience_s = 5;
+  checkpoint_problem_ = why;
+  checkpoint_again_ = now + patience_s;
+}
+
 expected<std::vector<std::string>> Gatekeeper::checkpointed(const CheckpointRow& row) {
   if (!problem_.empty()) return fail(problem_);  // its trajectories are not settled yet
-  if (auto named = ledger_.name_checkpoint(row, settings_.checkpoint.keep); !named) {
+  const CheckpointSettings& keep = settings_.checkpoint;
+  if (auto named = ledger_.name_checkpoint(row, keep.keep, keep.keep_best); !named) {
     return tl::unexpected(named.error());
   }
   checkpointed_ = row.step;
+  checkpoint_problem_.clear();
+  checkpoint_again_ = 0;
   std::vector<std::string> names;
   for (const CheckpointRow& kept : ledger_.checkpoints()) names.push_back(kept.name);
   return names;
@@ -117,6 +145,7 @@ expected<void> Gatekeeper::rolled_back(const CheckpointRow& row, Version resumed
   lineage_ = ledger_.lineage();
   learner_ = resumed_as;
   step_number_ = checkpointed_ = row.step;
+  reward_ = {};
   load_queue();
   metrics_.lifetime_trained(ledger_.counts().trained);
   show();

@@ -68,7 +68,8 @@ class Ledger {
   expected<LedgerPast> begin_incarnation(std::uint64_t model);
   expected<void> end_incarnation();                // in order: nothing was published after the newest checkpoint
   std::vector<CheckpointRow> checkpoints() const;  // of the surviving lineage, newest first
-  expected<void> name_checkpoint(const CheckpointRow& row, int keep);  // and forgets all but the newest `keep`
+  // And forgets all but the newest `keep` and, of those rewarded under the same spec, the best `keep_best`.
+  expected<void> name_checkpoint(const CheckpointRow& row, int keep, int keep_best = 0);
   struct Learned {
     TrajectoryId id = 0;
     int pass = 1;
@@ -79,7 +80,8 @@ class Ledger {
   Lineage lineage() const;
   // Goes on from this checkpoint (policy_version and step are read) under a new number: what was learned from after it
   // is queued again, checkpoints after it are forgotten. One commit. Returns how many trajectories were queued again.
-  expected<int> fork(const CheckpointRow& from, Version resumed_as);
+  // `repeats`: as in Fork.
+  expected<int> fork(const CheckpointRow& from, Version resumed_as, bool repeats = false);
   std::vector<TrajectoryId> scored() const;  // all that have a reward, oldest first, whatever became of them
   std::vector<TrajectoryId> queued() const;  // in the order of acceptance
 

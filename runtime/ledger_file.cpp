@@ -12,7 +12,7 @@ namespace millrace {
 namespace {
 
 constexpr std::int64_t application_id = 0x4d696c6c;  // "Mill", in the header of the file
-constexpr std::int64_t format_version = 2;           // PRAGMA user_version
+constexpr std::int64_t format_version = 3;           // PRAGMA user_version
 
 // What an operator sees with `sqlite3 ledger.sqlite 'select * from trajectories'`; the tokens lie beside it.
 constexpr const char* schema = R"(
@@ -81,6 +81,13 @@ create table checkpoints (                     -- finished ones; the newest is w
 ) strict;
 )";
 
+// What format 3 added.
+constexpr const char* from_format_2 = R"(
+alter table forks add column repeats integer not null default 0;  -- 1: what came after was made once more, the same
+alter table checkpoints add column reward real;  -- mean of what was trained since the one before; null: nothing was
+alter table checkpoints add column reward_spec integer not null default 0;  -- version it was rewarded under
+)";
+
 constexpr const char* from_format_1 = R"(
 alter table trajectories add column position integer not null default 0;
 alter table trajectories add column step integer;
@@ -120,17 +127,18 @@ std::string pragmas() {
 expected<void> create(const Database& database) {
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
-  return database.execute((schema + (frontier_schema + pragmas())).c_str()).and_then([&] {
+  return database.execute((schema + (frontier_schema + (from_format_2 + pragmas()))).c_str()).and_then([&] {
     return transaction->commit();
   });
 }
 
 // All or nothing: a ledger that could not be migrated is as it was.
-expected<void> migrate(const Database& database) {
+expected<void> migrate(const Database& database, std::int64_t format) {
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
-  return database.execute((from_format_1 + std::string(frontier_schema) + facts_of_format_1 + pragmas()).c_str())
-      .and_then([&] { return transaction->commit(); });
+  std::string steps = from_format_2 + pragmas();
+  if (format == 1) steps = from_format_1 + (frontier_schema + (facts_of_format_1 + steps));
+  return database.execute(steps.c_str()).and_then([&] { return transaction->commit(); });
 }
 
 }  // namespace
@@ -161,7 +169,7 @@ expected<Database> open_ledger_file(const std::string& directory) {
   if (!format) return tl::unexpected(format.error());
   auto ready = database->execute("pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on");
   if (ready && *format == 0) ready = create(*database);
-  if (ready && *format == 1) ready = migrate(*database);
+  if (ready && *format > 0 && *format < format_version) ready = migrate(*database, *format);
   if (!ready) return tl::unexpected(ready.error());
   return database;
 }

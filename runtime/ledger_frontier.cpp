@@ -19,6 +19,23 @@ std::int64_t fact(const Database& database, const char* key) {
   return value_of(statement.step()) ? statement.integer(0) : 0;
 }
 
+namespace {
+
+// The newest version, in today's counting, that sampled what is queued or may be queued again. After a fork that
+// repeats it may be one that is still to be made.
+Version newest_stamp(const Database& database, const Lineage& lineage) {
+  auto rows =
+      value_of(database.prepare("select distinct policy_version_newest from trajectories "
+                                "where outcome = 'queued' or step > (select coalesce(min(step), 0) from checkpoints)"));
+  Version newest = 0;
+  while (value_of(rows.step())) {
+    newest = std::max(newest, lineage.today_or_from_fork(static_cast<Version>(rows.integer(0))));
+  }
+  return newest;
+}
+
+}  // namespace
+
 expected<LedgerPast> Ledger::begin_incarnation(std::uint64_t model) {
   const Database& database = state_->database;
   const auto known = static_cast<std::uint64_t>(fact(database, "model"));
@@ -30,6 +47,7 @@ expected<LedgerPast> Ledger::begin_incarnation(std::uint64_t model) {
   past.published = static_cast<Version>(fact(database, "published"));
   past.step = static_cast<std::uint64_t>(fact(database, "step"));
   past.clean = past.incarnation == 1 || fact(database, "clean") != 0;
+  if (!past.clean) past.published = std::max(past.published, newest_stamp(database, lineage()));
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
   auto written = set_fact(database, "incarnation", static_cast<std::int64_t>(past.incarnation))
@@ -44,53 +62,57 @@ expected<void> Ledger::end_incarnation() { return set_fact(state_->database, "cl
 
 std::vector<CheckpointRow> Ledger::checkpoints() const {
   auto rows = value_of(state_->database.prepare(
-      "select name, policy_version, step, checksum, created from checkpoints order by step desc, policy_version desc"));
+      "select name, policy_version, step, checksum, created, reward, reward_spec from checkpoints "
+      "order by step desc, policy_version desc"));
   std::vector<CheckpointRow> checkpoints;
   while (value_of(rows.step())) {
     checkpoints.push_back({rows.text(0), static_cast<Version>(rows.integer(1)),
                            static_cast<std::uint64_t>(rows.integer(2)), static_cast<std::uint64_t>(rows.integer(3)),
-                           rows.real(4)});
+                           rows.real(4), rows.real(5), static_cast<std::uint64_t>(rows.integer(6))});
   }
   return checkpoints;
 }
 
-expected<void> Ledger::name_checkpoint(const CheckpointRow& row, int keep) {
+expected<void> Ledger::name_checkpoint(const CheckpointRow& row, int keep, int keep_best) {
   const Database& database = state_->database;
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
-  auto insert = database.prepare("insert or replace into checkpoints values (?, ?, ?, ?, ?)");
+  auto insert = database.prepare("insert or replace into checkpoints values (?, ?, ?, ?, ?, ?, ?)");
   auto forget = database.prepare(
       "delete from checkpoints where name not in "
-      "(select name from checkpoints order by step desc, policy_version desc limit ?1)");
+      "(select name from checkpoints order by step desc, policy_version desc limit ?1) and name not in "
+      "(select name from checkpoints where reward_spec = ?3 and reward is not null order by reward desc, step desc "
+      "limit ?2)");
   if (!insert || !forget) return tl::unexpected(database.error());
-  insert->bind(row.name, row.policy_version, row.step, row.checksum, row.created);
-  forget->bind(keep);
+  insert->bind(row.name, row.policy_version, row.step, row.checksum, row.created, row.reward, row.reward_spec);
+  forget->bind(keep, keep_best, row.reward_spec);
   return insert->execute().and_then([&] { return forget->execute(); }).and_then([&] { return transaction->commit(); });
 }
 
 Lineage Ledger::lineage() const {
-  auto rows = value_of(state_->database.prepare("select policy_version, resumed_as from forks order by resumed_as"));
+  auto rows =
+      value_of(state_->database.prepare("select policy_version, resumed_as, repeats from forks order by resumed_as"));
   Lineage lineage;
   while (value_of(rows.step())) {
-    lineage.add({static_cast<Version>(rows.integer(0)), static_cast<Version>(rows.integer(1))});
+    lineage.add({static_cast<Version>(rows.integer(0)), static_cast<Version>(rows.integer(1)), rows.integer(2) != 0});
   }
   return lineage;
 }
 
-expected<int> Ledger::fork(const CheckpointRow& from, Version resumed_as) {
+expected<int> Ledger::fork(const CheckpointRow& from, Version resumed_as, bool repeats) {
   // A checkpoint from before an earlier fork has another number in today's counting.
   const auto at = lineage().today(from.policy_version);
   if (!at) return fail("version " + std::to_string(from.policy_version) + " is of an abandoned lineage");
   const Database& database = state_->database;
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
-  auto insert = database.prepare("insert into forks values (?, ?, ?, (julianday('now') - 2440587.5) * 86400)");
+  auto insert = database.prepare("insert into forks values (?, ?, ?, (julianday('now') - 2440587.5) * 86400, ?)");
   auto queue_again = database.prepare(
       "update trajectories set outcome = 'queued', reason = '', version = null, settled = null, step = null, "
       "step_position = null, step_pack = null where step > ?1");
   auto forget = database.prepare("delete from checkpoints where step > ?1");
   if (!insert || !queue_again || !forget) return tl::unexpected(database.error());
-  insert->bind(*at, resumed_as, from.step);
+  insert->bind(*at, resumed_as, from.step, static_cast<int>(repeats));
   queue_again->bind(from.step);
   forget->bind(from.step);
   int queued = 0;

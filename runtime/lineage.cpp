@@ -7,7 +7,7 @@ namespace millrace {
 std::optional<Version> Lineage::today(Version stamped) const {
   for (const Fork& fork : forks_) {
     if (stamped >= fork.resumed_as) continue;  // sampled after this fork
-    if (stamped > fork.at) return std::nullopt;
+    if (stamped > fork.at && !fork.repeats) return std::nullopt;
     stamped += fork.resumed_as - fork.at;
   }
   return stamped;
@@ -16,8 +16,11 @@ std::optional<Version> Lineage::today(Version stamped) const {
 Version Lineage::today_or_from_fork(Version stamped) const {
   for (const Fork& fork : forks_) {
     if (stamped >= fork.resumed_as) continue;
-    const Version away = stamped > fork.at ? stamped - fork.at : fork.at - stamped;
-    stamped = fork.resumed_as - std::min(fork.resumed_as, away);
+    if (stamped > fork.at && !fork.repeats) {
+      stamped = fork.resumed_as - std::min(fork.resumed_as, stamped - fork.at);
+    } else {
+      stamped += fork.resumed_as - fork.at;
+    }
   }
   return stamped;
 }

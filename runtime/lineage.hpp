@@ -8,10 +8,12 @@
 
 namespace millrace {
 
-// The weights of version `at` were published again as `resumed_as`; versions in between are abandoned.
+// The weights of version `at` were published again as `resumed_as`. Versions in between are abandoned, or made once
+// more, the same ones: what was sampled by them then counts as sampled by their successors.
 struct Fork {
   Version at = 0;
   Version resumed_as = 0;
+  bool repeats = false;
 };
 
 class Lineage {

@@ -22,7 +22,7 @@ expected<StoredCheckpointPtr> newest_whole(const CheckpointStore& store, const s
 
 }  // namespace
 
-expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::uint64_t model) {
+expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::uint64_t model, bool repeats) {
   const expected<LedgerPast> past = ledger.begin_incarnation(model);
   if (!past) return tl::unexpected(past.error());
   const std::vector<CheckpointRow> rows = ledger.checkpoints();
@@ -36,7 +36,7 @@ expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::u
   Resumption resumption{*checkpoint, past->incarnation, past->published};
   if (past->clean && past->step == from.step) return resumption;
   resumption.version = past->published + 2;
-  const expected<int> queued_again = ledger.fork(from, resumption.version);
+  const expected<int> queued_again = ledger.fork(from, resumption.version, repeats);
   if (!queued_again) return tl::unexpected(queued_again.error());
   log_warning("service", "the service before ended without a last checkpoint: version " +
                              std::to_string(from.policy_version) + " goes on as " + std::to_string(resumption.version) +

@@ -14,8 +14,9 @@ struct Resumption {
 // Begins an incarnation and brings the ledger to the newest checkpoint that is whole; what had been learned since is
 // queued again. A service that ended in order goes on under the same number; one that was killed may have published one
 // version that the ledger does not know of, so old weights get a number above that. `model`: checksum of the weights as
-// loaded. Errors: the state is another model's; there are checkpoints, but none is whole: starting from scratch instead
-// would lose what was learned without anybody noticing.
-expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::uint64_t model);
+// loaded. `repeats`: what was learned after the checkpoint will be learned again in the very same way (Fork). Errors:
+// the state is another model's; there are checkpoints, but none is whole: starting from scratch instead would lose what
+// was learned without anybody noticing.
+expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::uint64_t model, bool repeats = false);
 
 }  // namespace millrace

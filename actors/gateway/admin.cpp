@@ -6,6 +6,11 @@ namespace millrace {
 
 namespace {
 
+nlohmann::json to_json(const CheckpointRow& row) {
+  if (row.name.empty()) return nullptr;
+  return {{"policy_version", row.policy_version}, {"step", row.step}, {"created", row.created}, {"reward", row.reward}};
+}
+
 nlohmann::json to_json(const GateStatus& gate, const SpecInfo& spec, const StepReport& step) {
   return {
       {"state", gate.state},
@@ -19,10 +24,8 @@ nlohmann::json to_json(const GateStatus& gate, const SpecInfo& spec, const StepR
         {"rejected", gate.counts.rejected}}},
       {"capacity", gate.capacity},
       {"sessions", gate.running},
-      {"checkpoint", gate.checkpoint.name.empty() ? nlohmann::json()
-                                                  : nlohmann::json{{"policy_version", gate.checkpoint.policy_version},
-                                                                   {"step", gate.checkpoint.step},
-                                                                   {"created", gate.checkpoint.created}}},
+      {"checkpoint", to_json(gate.checkpoint)},
+      {"best_checkpoint", to_json(gate.best)},
       {"last_step", nlohmann::json(to_json(step))},
   };
 }

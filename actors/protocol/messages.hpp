@@ -108,6 +108,7 @@ struct GateStatus {
   std::string state;         // running, paused, draining, degraded
   std::string problem;       // why it is degraded
   CheckpointRow checkpoint;  // the newest one; no name: there is none
+  CheckpointRow best;        // of those with its reward spec
 };
 
 // A learner's state for a checkpoint, and where it stands.

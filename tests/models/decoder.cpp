@@ -76,6 +76,34 @@ TEST_CASE("B01 and B02: log-probs are the learner's, alone and in a batch, at ev
   }
 }
 
+TEST_CASE("batch-invariant: tokens and log-probs are the same bits, alone or among others that come and go") {
+  const Model model = testing::small_model();
+  const std::vector<Tokens> all = prompts();
+  const DecoderSettings invariant{.batch_invariant = true};
+  Turns alone;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Decoder decoder(model, invariant);
+    REQUIRE(decoder.start(i, all[i], sampling_of(i)));
+    alone.merge(run(decoder));
+  }
+  for (const int steps_between : {0, 1, 3, 7}) {
+    Decoder decoder(model, invariant);
+    Turns turns;
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const std::size_t i = steps_between % 2 == 0 ? k : all.size() - 1 - k;
+      REQUIRE(decoder.start(i, all[i], sampling_of(i)));
+      REQUIRE(decoder.start(100 + i, all[i], sampling_of(i, 2 + static_cast<int>(i))));
+      turns.merge(run(decoder, steps_between));
+    }
+    turns.merge(run(decoder));
+    for (const auto& [i, turn] : alone) {
+      CAPTURE(i);
+      CHECK(turns.at(i).tokens == turn.tokens);
+      CHECK(turns.at(i).logp == turn.logp);
+    }
+  }
+}
+
 TEST_CASE("turns that come and go do not disturb the others") {
   const Model model = testing::small_model();
   const std::vector<Tokens> all = prompts();

@@ -379,7 +379,8 @@ TEST_CASE("rollout and learner send tokens to the same experts") {
     std::vector<std::vector<at::Tensor>> layers(static_cast<std::size_t>(a.layers));
     for (std::size_t t = 0; t < tokens.size(); ++t) {
       RoutingLog log;
-      transformer.next_logits({tokens[t]}, {static_cast<std::int64_t>(t)});
+      const auto position = static_cast<std::int64_t>(t);
+      transformer.next_logits({&tokens[t], 1}, {&position, 1});
       for (std::size_t i = 0; i < layers.size(); ++i) layers[i].push_back(log.experts.at(i));
     }
     std::vector<at::Tensor> rows;

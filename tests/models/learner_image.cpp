@@ -99,6 +99,17 @@ TEST_CASE("a value learner goes on from its image bit for bit, running statistic
   }
 }
 
+TEST_CASE("an image shows a critic at the start of the open batch, which is valued again by whoever goes on from it") {
+  ValueLearner critic(small_model(), critic_in_float32(), Baseline{});
+  feed(critic, trajectories(5, 1), 2);
+  critic.step();
+  const Copy before(*critic.image());
+  feed(critic, trajectories(4, 2), 2);
+  CHECK((Copy(*critic.image()).memory == before.memory));
+  critic.step();
+  CHECK_FALSE((Copy(*critic.image()).memory == before.memory));
+}
+
 TEST_CASE("while an image exists gradients are accumulated, and the next step waits") {
   const auto all = batches(2);
   PolicyLearner learner(small_model(), policy_in_float32(), band);

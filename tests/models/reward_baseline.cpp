@@ -52,7 +52,9 @@ TEST_CASE("B25: the mean and the unit of advantages go on from an image") {
   RewardBaseline straight({.kind = "running_mean"});
   for (const double reward : {1.0, 0.0, 3.0}) straight.advantages(sequence, reward, {});
   straight.step();
-  const LearnerImagePtr image = straight.image();
+  RewardBaseline in_a_batch = straight;
+  in_a_batch.advantages(sequence, 7, {});
+  const LearnerImagePtr image = in_a_batch.image();  // without what the open batch has brought
   RewardBaseline resumed({.kind = "running_mean"});
   resumed.advantages(sequence, 9, {});
   REQUIRE(resumed.restore(image->tensors()));

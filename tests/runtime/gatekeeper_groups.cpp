@@ -147,29 +147,6 @@ TEST_CASE("sync: nothing starts between a full batch and its version, also with 
   }
 }
 
-TEST_CASE("lockstep: a batch is made while one is trained, and the next wave starts when it has all come in") {
-  Settings settings = settings_of("sao", 1, 4, 8, 100);
-  settings.pacing = "lockstep";
-  World world(settings);
-  const auto wave = [&] {
-    std::vector<TrajectoryId> ids;
-    while (const TrajectoryId id = world.gate.acquire()) ids.push_back(id);
-    return ids;
-  };
-  const auto first = wave();
-  REQUIRE(first.size() == 4);
-  for (std::size_t i = 0; i < 3; ++i) world.submit(first[i]);
-  CHECK(wave().empty());  // async would go on: three places are free
-  world.submit(first[3]);
-  CHECK(world.gate.take(10, 0).last);
-  const auto second = wave();
-  CHECK(second.size() == 4);
-  for (const TrajectoryId id : second) world.submit(id);
-  CHECK(wave().empty());  // until the first batch is published
-  world.gate.published(1);
-  CHECK(wave().size() == 4);
-}
-
 // Members of random length that fail, late and stale ones, dropped groups, skipped steps, in every pacing: what is
 // trained is never older than max_lag, every permit comes back, and there is always something that can happen.
 TEST_CASE("random schedules of groups") {

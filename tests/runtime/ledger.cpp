@@ -330,8 +330,8 @@ TEST_CASE("what is no ledger is refused with a text that says so, and left as it
   }
   SUBCASE("a newer format") {
     { const Ledger ledger = open(folder); }
-    REQUIRE(Database::open(file, SQLITE_OPEN_READWRITE)->execute("pragma user_version = 3"));
-    says(message(), "ledger of format 3, this program knows 2");
+    REQUIRE(Database::open(file, SQLITE_OPEN_READWRITE)->execute("pragma user_version = 4"));
+    says(message(), "ledger of format 4, this program knows 3");
   }
   SUBCASE("a damaged schema page") {
     { const Ledger ledger = open(folder); }
@@ -444,6 +444,25 @@ TEST_CASE("only so many checkpoints are kept") {
   CHECK(names == std::vector<std::string>{"s5", "s4", "s3"});
 }
 
+TEST_CASE("besides the newest checkpoints the best ones under the spec in force are kept") {
+  const TemporaryDirectory folder;
+  Ledger ledger = open(folder);
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const CheckpointRow& row : ledger.checkpoints()) all.push_back(row.name);
+    return all;
+  };
+  std::uint64_t step = 0;
+  for (const double reward : {0.9, 0.3, 0.8, std::nan(""), 0.5}) {
+    ++step;
+    REQUIRE(ledger.name_checkpoint({"s" + std::to_string(step), step, step, 1, 1.0, reward, 1}, 2, 2));
+  }
+  CHECK(names() == std::vector<std::string>{"s5", "s4", "s3", "s1"});
+  CHECK(ledger.checkpoints().back().reward == 0.9);
+  REQUIRE(ledger.name_checkpoint({"s6", 6, 6, 1, 1.0, 0.1, 2}, 2, 2));  // after a shift
+  CHECK(names() == std::vector<std::string>{"s6", "s5"});
+}
+
 TEST_CASE("a ledger of format 1 is migrated with all that is in it") {
   const TemporaryDirectory folder;
   std::filesystem::copy(MILLRACE_TEST_DATA "/ledger-format-1.sqlite", folder.path() + "/ledger.sqlite");
@@ -458,6 +477,22 @@ TEST_CASE("a ledger of format 1 is migrated with all that is in it") {
   // It knows no checkpoints: everything it had trained is queued again when its policy starts anew.
   CHECK(ledger.fork({}, 4).value() == 2);
   CHECK(ledger.queued() == std::vector<TrajectoryId>{1, 2, 4});
+}
+
+TEST_CASE("a ledger of format 2 is migrated: its forks abandoned what came after them") {
+  const TemporaryDirectory folder;
+  {
+    Ledger ledger = open(folder);
+    CHECK(ledger.fork({"v2", 2, 2, 1, 1.0}, 5).has_value());
+  }
+  REQUIRE(Database::open(folder.path() + "/ledger.sqlite", SQLITE_OPEN_READWRITE)
+              ->execute("alter table forks drop column repeats; alter table checkpoints drop column reward; "
+                        "alter table checkpoints drop column reward_spec; pragma user_version = 2"));
+  Ledger ledger = open(folder);
+  CHECK(ledger.lineage().today(2) == Version{5});
+  CHECK_FALSE(ledger.lineage().today(3));
+  CHECK(ledger.fork({"v5", 5, 2, 1, 1.0}, 9, true).has_value());
+  CHECK(ledger.lineage().today(6) == Version{10});
 }
 
 TEST_CASE("retention removes what is old or too much, never what is queued or beyond the oldest checkpoint") {

@@ -21,6 +21,16 @@ TEST_CASE("a fork renumbers what it keeps, so that lag counts published batches,
   CHECK(lineage.today_or_from_fork(3) == Version{7});
 }
 
+TEST_CASE("a fork that repeats abandons nothing: what came after counts as its successor") {
+  const Lineage lineage({{5, 9, true}, {10, 14, true}});
+  CHECK(lineage.today(4) == Version{12});
+  CHECK(lineage.today(5) == Version{13});
+  CHECK(lineage.today(7) == Version{15});   // two batches after the first fork
+  CHECK(lineage.today(11) == Version{15});  // of the same batch, made a second time
+  CHECK(lineage.today_or_from_fork(7) == Version{15});
+  CHECK(lineage.today(14) == Version{14});
+}
+
 TEST_CASE("forks add up") {
   // 5 goes on as 9; 10 is trained; 9 is rolled back to as 12.
   const Lineage lineage({{5, 9}, {9, 12}});

@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("MILLRACE_PROGRAM", str(ROOT / "build/release/millrace"))
+FAULTY_DISK = os.environ.get("MILLRACE_FAULTY_DISK", str(ROOT / "build/release/tests/libfaulty_disk.so"))
 TINY = "config/presets/tiny.json"
 PATIENCE_S = 60
 
@@ -38,22 +39,28 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
     raise AssertionError(f"not within {patience_s} s: {what}")
 
 
+class ServiceEnded(AssertionError):
+    """It is no longer there, although it should be."""
+
+
 class Service:
     """`millrace serve` as a context manager; kept running until stop() or the end of the block."""
 
-    def __init__(self, *arguments, state=None, config=TINY):
-        """`state`: a state directory that outlives this service, by default one in its own temporary folder."""
+    def __init__(self, *arguments, state=None, config=TINY, environment=None):
+        """`state`: a state directory that outlives this service, by default one in its own temporary folder.
+        `environment`: variables of its own (tests/system/faulty_disk.cpp knows some)."""
         self._folder = tempfile.TemporaryDirectory(prefix="millrace-test-")
         self.folder = Path(self._folder.name)
         self.state = state or self.folder / "state"
         self._arguments = arguments
         self._config = str(config)
+        self._environment = {**os.environ, **(environment or {})}
 
     def __enter__(self):
         with open(self.folder / "stdout", "wb") as stdout, open(self.folder / "stderr", "wb") as stderr:
             self.process = subprocess.Popen(
                 [PROGRAM, "serve", self._config, "--json", "--set", "http.port=0", "--set", f"state.directory={self.state}",
-                 *self._arguments], cwd=ROOT, stdout=stdout, stderr=stderr)
+                 *self._arguments], cwd=ROOT, env=self._environment, stdout=stdout, stderr=stderr)
         try:
             self.address = wait_until(self._listening, "the service listens").group(1)
         except BaseException:
@@ -69,7 +76,7 @@ class Service:
 
     def _listening(self):
         if self.process.poll() is not None:
-            raise AssertionError(f"the service ended with {self.process.returncode}: {self.log()}")
+            raise ServiceEnded(f"the service ended with {self.process.returncode}: {self.log()}")
         return re.search(r"listening on http://(\S+:\d+)", self.log())
 
     def log(self):
@@ -83,7 +90,7 @@ class Service:
     def wait_for_steps(self, count):
         def enough():
             if self.process.poll() is not None and len(self.steps()) < count:
-                raise AssertionError(f"the service ended with {self.process.returncode}: {self.log()}")
+                raise ServiceEnded(f"the service ended with {self.process.returncode}: {self.log()}")
             return len(self.steps()) >= count
         wait_until(enough, f"{count} policy steps")
 
