@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "models/matrix_product.hpp"
+#include "models/quantised.hpp"
 
 // g++ 12 takes the undefined registers of its own AVX-512 header for a mistake.
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -115,12 +116,14 @@ bool is_ours(const at::Tensor& x, const at::Tensor& weight) {
 }  // namespace
 
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight) {
+  if (is_quantised(weight)) return quantised_product(x, weight);
   if (is_ours<Float>(x, weight)) return product_of_few_rows<Float, float>(x, weight);
   if (is_ours<BFloat16>(x, weight)) return product_of_few_rows<BFloat16, at::BFloat16>(x, weight);
   return at::linear(x, weight);
 }
 
 at::Tensor float_product(const at::Tensor& x, const at::Tensor& weight) {
+  if (is_quantised(weight)) return quantised_product(x, weight);
   if (is_ours<Float>(x, weight)) return product_of_few_rows<Float, float>(x, weight);
   if (is_ours<BFloat16>(x, weight)) return product_of_few_rows<BFloat16, float>(x, weight);
   return wide_product(x, weight);

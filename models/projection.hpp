@@ -6,7 +6,7 @@
 namespace millrace {
 
 // x [rows, in], weight [out, in] of one dtype; returns [rows, out] of that dtype. A row's result is the same to the
-// last bit whatever other rows there are, as long as they are few.
+// last bit whatever other rows there are, as long as they are few. A weight may also be quantised, x is float32 then.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight);
 
 // The same in float32, also of bfloat16 factors: for logits, whose rounding would be seen in log-probs.
