@@ -65,28 +65,42 @@ Tokens random_tokens(const Model& model, int count, std::mt19937& random) {
   return tokens;
 }
 
-DecoderSettings settings_of(const BenchOptions& options) {
-  return {.max_context = options.prompt + 4 * options.tokens + 64, .dtype = options.dtype};
-}
+// A decoder whose turns never run out: one that ends begins anew with its prompt.
+class LiveTurns {
+ public:
+  LiveTurns(const Model& model, const BenchOptions& options)
+      : decoder(model, {.max_context = options.prompt + longest(options), .dtype = options.dtype}), options_(options) {
+    std::mt19937 random(1);
+    for (int turn = 0; turn < options.batch; ++turn) {
+      prompts_.push_back(random_tokens(model, options.prompt, random));
+      start(static_cast<TurnId>(turn));
+    }
+  }
 
-void start_turns(Decoder& decoder, const Model& model, const BenchOptions& options, std::mt19937& random) {
-  for (int turn = 0; turn < options.batch; ++turn) {
-    const auto id = static_cast<TurnId>(turn);
-    const auto started = decoder.start(id, random_tokens(model, options.prompt, random),
-                                       {.max_tokens = 4 * options.tokens + 32, .seed = id});
+  // Seconds of each of so many steps.
+  std::vector<double> decode(int steps) {
+    std::vector<double> seconds;
+    for (int step = 0; step < steps; ++step) {
+      std::vector<FinishedTurn> finished;
+      seconds.push_back(seconds_of([&] { finished = decoder.step(); }));
+      for (const FinishedTurn& turn : finished) start(turn.id);
+    }
+    return seconds;
+  }
+
+  Decoder decoder;
+
+ private:
+  static int longest(const BenchOptions& options) { return 4 * options.tokens + 64; }
+  void start(TurnId id) {
+    const auto started =
+        decoder.start(id, prompts_[id], {.max_tokens = longest(options_), .seed = decoder.generated_tokens() + id});
     if (!started) throw std::logic_error("bench: " + started.error().message);
   }
-}
 
-// Seconds of every step of which all turns were still live after it.
-std::vector<double> decode(Decoder& decoder, int steps) {
-  std::vector<double> seconds;
-  const std::size_t turns = decoder.live();
-  for (int step = 0; step < steps && decoder.live() == turns; ++step) {
-    seconds.push_back(seconds_of([&] { decoder.step(); }));
-  }
-  return seconds;
-}
+  BenchOptions options_;
+  std::vector<Tokens> prompts_;
+};
 
 Sequence trajectory(const Model& model, int length, std::mt19937& random) {
   Sequence sequence;
@@ -103,16 +117,12 @@ Sequence trajectory(const Model& model, int length, std::mt19937& random) {
 }  // namespace
 
 std::vector<Figure> bench_generation(const Model& model, const BenchOptions& options, const MachineLimits& limits) {
-  std::mt19937 random(1);
   const at::ScalarType dtype = compute_dtype(options.dtype);
-  Decoder decoder(model, settings_of(options));
-  start_turns(decoder, model, options, random);
+  LiveTurns turns(model, options);
   const double prompts = seconds_of([&] {
-    while (decoder.prompt_tokens() < static_cast<std::uint64_t>(options.batch * options.prompt)) decoder.step();
+    while (turns.decoder.prompt_tokens() < static_cast<std::uint64_t>(options.batch * options.prompt)) turns.decode(1);
   });
-  std::vector<double> steps = decode(decoder, options.tokens);
-  if (steps.empty()) steps.push_back(prompts);
-  const double step = median(steps);
+  const double step = median(turns.decode(options.tokens));
 
   const Multiplied weights = multiplied(*model.weights);
   const Architecture& a = model.weights->architecture;
@@ -166,9 +176,8 @@ std::vector<Figure> bench_learning(const Model& model, const BenchOptions& optio
 
 std::vector<Figure> bench_publishing(const Model& model, const BenchOptions& options, const MachineLimits& limits) {
   std::mt19937 random(1);
-  Decoder decoder(model, settings_of(options));
-  start_turns(decoder, model, options, random);
-  decoder.step();
+  LiveTurns turns(model, options);
+  turns.decode(1);
   PolicyLearner learner(model, PolicySettings{}, Recipe{});
   const std::vector<Sequence> batch(1, trajectory(model, 16, random));
   const std::vector<std::vector<float>> advantages(1, std::vector<float>(16, 1.0f));
@@ -178,9 +187,10 @@ std::vector<Figure> bench_publishing(const Model& model, const BenchOptions& opt
     const SnapshotPtr published = learner.step(version).weights;
     preparing.push_back(seconds_of([&] { prepare(*published, options.dtype); }));
     pauses.push_back(seconds_of([&] {
-      if (const auto taken = decoder.swap(published); !taken) throw std::logic_error("bench: " + taken.error().message);
+      if (const auto taken = turns.decoder.swap(published); !taken)
+        throw std::logic_error("bench: " + taken.error().message);
     }));
-    for (const double step : decode(decoder, options.tokens / 8 + 1)) steps.push_back(step);
+    for (const double step : turns.decode(options.tokens / 8 + 1)) steps.push_back(step);
   }
   const Multiplied weights = multiplied(*model.weights);
   const double reading = 4 * (weights.layers + weights.head) / limits.read_bytes_per_second;  // the masters, once

@@ -91,8 +91,7 @@ SnapshotPtr renumbered(const Snapshot& snapshot, Version version) {
 }
 
 void prepare(const Snapshot& snapshot, const std::string& dtype) {
-  snapshot.checked();
-  weights_of(snapshot, compute_dtype(dtype));
+  snapshot.prepare(compute_dtype(dtype));
 }
 
 std::uint64_t checksum_of(const Snapshot& snapshot) {

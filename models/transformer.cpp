@@ -70,7 +70,8 @@ at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) { return 
 Weights weights_of(const Snapshot& snapshot, at::ScalarType dtype) {
   if (dtype == at::kFloat) return snapshot.weights;
   if (dtype == at::kBFloat16 && snapshot.narrow.embedding.defined()) return snapshot.narrow;
-  return snapshot.copy(dtype);
+  if (const Weights* prepared = snapshot.prepared(dtype)) return *prepared;
+  return dtype == at::kChar ? with_quantised_matrices(snapshot.weights) : converted(snapshot.weights, dtype);
 }
 
 const expected<void>& Snapshot::checked() const {
@@ -79,11 +80,17 @@ const expected<void>& Snapshot::checked() const {
   return *checked_;
 }
 
-const Weights& Snapshot::copy(at::ScalarType dtype) const {
+void Snapshot::prepare(at::ScalarType dtype) const {
+  checked();
+  const Weights copy = weights_of(*this, dtype);
   const std::scoped_lock lock(mutex_);
-  const auto [found, is_new] = copies_.try_emplace(dtype);
-  if (is_new) found->second = dtype == at::kChar ? with_quantised_matrices(weights) : converted(weights, dtype);
-  return found->second;
+  prepared_.try_emplace(dtype, copy);
+}
+
+const Weights* Snapshot::prepared(at::ScalarType dtype) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = prepared_.find(dtype);
+  return found != prepared_.end() ? &found->second : nullptr;  // which never moves
 }
 
 std::string text_of(at::IntArrayRef shape) {

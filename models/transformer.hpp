@@ -104,18 +104,19 @@ class Snapshot {
   const Weights weights;  // float32 master weights, no gradient
   const Weights narrow;   // the same in bfloat16 where a learner computes in it, else undefined tensors
 
-  // What is the same for everybody is made once, by whoever asks first.
-  const expected<void>& checked() const;  // check_weights of its own architecture
-  const Weights& copy(at::ScalarType dtype) const;
+  const expected<void>& checked() const;  // check_weights of its own architecture, looked at once
+  // Makes and keeps the copy of that dtype, and checks: a publisher's part, so that nobody else waits for it.
+  void prepare(at::ScalarType dtype) const;
+  const Weights* prepared(at::ScalarType dtype) const;  // null: there is no such copy
 
  private:
   mutable std::mutex mutex_;  // of the following
   mutable std::optional<expected<void>> checked_;
-  mutable std::map<at::ScalarType, Weights> copies_;
+  mutable std::map<at::ScalarType, Weights> prepared_;
 };
 
-// Weights of the given dtype: the snapshot's own tensors where it has them, else its copy. kChar: the matrices that
-// decoding multiplies with are quantised (models/quantised.hpp), the rest is float32.
+// Weights of the given dtype: the snapshot's own tensors or a prepared copy where it has them, else a copy made now.
+// kChar: the matrices that decoding multiplies with are quantised (models/quantised.hpp), the rest is float32.
 Weights weights_of(const Snapshot& snapshot, at::ScalarType dtype);
 
 // Several sequences in one pass without padding. A prefix that all of them share (at most up to the token before the
