@@ -1,6 +1,7 @@
 #pragma once
 // x * weight^T without gradients, where decoding spends its time. Prompts have hundreds of rows and use at::linear; a
-// decode step has one a turn, for which general matrix products reach only half of what the machine can do.
+// decode step has one a turn, for which general matrix products reach only half of what the machine can do, unless it
+// multiplies bfloat16 in tiles (AMX).
 #include <ATen/ATen.h>
 
 namespace millrace {
