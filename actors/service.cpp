@@ -72,13 +72,6 @@ class FrontDoor {
   GatewayActor gateway_;
 };
 
-caf::actor_system_config& configure(caf::actor_system_config& config) {
-  // Event-based actors do little work, and none of it for long; compute actors have threads of their own.
-  config.set("scheduler.max-threads", std::size_t{2});
-  config.set("scheduler.max-throughput", std::size_t{100});
-  return config;
-}
-
 }  // namespace
 
 struct Service::State {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/exit_reason.hpp>
 
@@ -53,6 +54,13 @@ int threads_each(const Settings& settings) {
 }
 
 }  // namespace
+
+caf::actor_system_config& configure(caf::actor_system_config& config) {
+  // Event-based actors do little work, and none of it for long; compute actors have threads of their own.
+  config.set("scheduler.max-threads", std::size_t{2});
+  config.set("scheduler.max-throughput", std::size_t{100});
+  return config;
+}
 
 Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::function<void(const StepReport&)> on_step,
                      std::function<void(const std::string&)> on_failure) {

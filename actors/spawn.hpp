@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <caf/fwd.hpp>
+
 #include "actors/protocol/interfaces.hpp"
 #include "runtime/activity.hpp"
 #include "runtime/environment.hpp"
@@ -16,6 +18,9 @@
 #include "runtime/preference.hpp"
 
 namespace millrace {
+
+// How the service's actors share threads.
+caf::actor_system_config& configure(caf::actor_system_config& config);
 
 // What the actors are made of.
 struct Parts {

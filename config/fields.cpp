@@ -122,8 +122,8 @@ std::vector<Field> fields_of(Settings& s) {
        "probability mass that is sampled from; only turns with 1 are trained"},
       {"generation.top_k", &s.generation.top_k, from_to(0, most), "tokens",
        "most likely tokens that are sampled from, 0 = all; only turns with 0 are trained"},
-      {"generation.dtype", &s.generation.dtype, one_of(dtypes), "",
-       "of the arithmetic; logits and log-probs are float32"},
+      {"generation.dtype", &s.generation.dtype, one_of({"auto", "float32", "bfloat16", "int8"}), "",
+       "of the arithmetic; int8: the weights are rounded for generation alone; logits and log-probs are float32"},
       {"generation.kv_on_swap", &s.generation.kv_on_swap, one_of({"keep", "recompute"}), "",
        "the key-value cache of a live turn when new weights arrive"},
 

@@ -64,7 +64,9 @@ struct GenerationSettings {
   // keep = old entries stay and new ones are computed with the new weights (no pause; log-probs are still those of the
   // distribution each token was drawn from); recompute = the cache is rebuilt with the new weights.
   std::string kv_on_swap = "keep";
-  std::string dtype = "auto";  // auto | float32 | bfloat16 of the arithmetic; logits and log-probs are float32
+  // auto | float32 | bfloat16 of the arithmetic, or int8: a copy of the weights rounded to eight bits, whose log-probs
+  // the learner corrects like those of an older policy; logits and log-probs are float32.
+  std::string dtype = "auto";
 };
 
 struct PolicySettings {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "models/cache_attention.hpp"
+
 namespace millrace {
 
 namespace {
@@ -19,7 +21,7 @@ CachedTransformer::CachedTransformer(SnapshotPtr snapshot, at::ScalarType dtype)
     : snapshot_(std::move(snapshot)),
       dtype_(dtype),
       weights_(weights_of(*snapshot_, dtype)),
-      cache_(snapshot_->architecture, dtype) {}
+      cache_(snapshot_->architecture, activations()) {}
 
 void CachedTransformer::swap(SnapshotPtr snapshot) {
   snapshot_ = std::move(snapshot);
@@ -54,7 +56,7 @@ void CachedTransformer::feed(std::span<const Feed> feeds) {
     sizes.push_back(rows);
     tokens.push_back(at::tensor(at::ArrayRef<TokenId>(feed.tokens.data(), feed.tokens.size()), at::kInt));
     positions.push_back(at::arange(feed.from, feed.from + rows, at::kLong));
-    masks.push_back(mask_of(positions.back(), feed.from + rows, dtype_).repeat({group, 1}));
+    masks.push_back(mask_of(positions.back(), feed.from + rows, activations()).repeat({group, 1}));
   }
   at::Tensor hidden = embed(weights.embedding, at::cat(tokens));
   const Rotary rotary = rotary_of(architecture, at::cat(positions));
@@ -86,23 +88,16 @@ at::Tensor CachedTransformer::next_logits(std::span<const TokenId> tokens, std::
   const Weights& weights = weights_;
   const auto count = static_cast<std::int64_t>(tokens.size());
   const std::int64_t longest = *std::max_element(positions.begin(), positions.end()) + 1;
-  const std::int64_t kv = architecture.kv_heads, group = architecture.heads / kv;
   cache_.reserve(first_slot + count, longest);
-  const at::Tensor at_position = at::tensor(at::ArrayRef<std::int64_t>(positions.data(), positions.size()));
-  const at::Tensor slots = at::arange(first_slot, first_slot + count, at::kLong);
   at::Tensor hidden =
       embed(weights.embedding, at::tensor(at::ArrayRef<TokenId>(tokens.data(), tokens.size()), at::kInt));
-  const Rotary rotary = rotary_of(architecture, at_position);
-  const at::Tensor mask = mask_of(at_position, longest, dtype_).view({count, 1, 1, longest});
+  const Rotary rotary =
+      rotary_of(architecture, at::tensor(at::ArrayRef<std::int64_t>(positions.data(), positions.size())));
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const AttentionInput in = attention_input(architecture, weights.layers[i], hidden, rotary);
-    cache_[i].k.transpose(1, 2).index_put_({slots, at_position}, in.k);
-    cache_[i].v.transpose(1, 2).index_put_({slots, at_position}, in.v);
-    const at::Tensor attended =
-        at::scaled_dot_product_attention(in.q.view({count, kv, group, architecture.head_dim}),
-                                         cache_[i].k.narrow(0, first_slot, count).narrow(2, 0, longest),
-                                         cache_[i].v.narrow(0, first_slot, count).narrow(2, 0, longest), mask);
-    hidden = layer_output(architecture, weights.layers[i], hidden, attended.reshape({count, -1}));
+    cache_.put(i, first_slot, in.k, in.v, positions);
+    const KvCache::Layer of_slots{cache_[i].k.narrow(0, first_slot, count), cache_[i].v.narrow(0, first_slot, count)};
+    hidden = layer_output(architecture, weights.layers[i], hidden, attend_to_cache(in.q, of_slots, positions));
   }
   return logits_of(weights, rms_norm(hidden, weights.final_norm, architecture.norm_eps));
 }

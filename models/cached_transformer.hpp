@@ -17,7 +17,7 @@ struct Feed {
 
 class CachedTransformer {
  public:
-  // Computes in the given dtype, float32 or bfloat16.
+  // Computes in the given dtype: float32, bfloat16, or kChar for quantised matrices and float32 between them.
   CachedTransformer(SnapshotPtr snapshot, at::ScalarType dtype);
 
   // Computes the keys and values of all these tokens in one pass.
@@ -35,6 +35,7 @@ class CachedTransformer {
   const Snapshot& snapshot() const { return *snapshot_; }
 
  private:
+  at::ScalarType activations() const { return dtype_ == at::kChar ? at::kFloat : dtype_; }
   at::Tensor attend(const Feed& feed, const at::Tensor& mask, const at::Tensor& q, KvCache::Layer& layer) const;
 
   SnapshotPtr snapshot_;

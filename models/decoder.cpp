@@ -255,7 +255,8 @@ std::vector<FinishedTurn> Decoder::step() {
 expected<void> Decoder::swap(SnapshotPtr weights) {
   State& s = *state_;
   if (!weights) return fail("no weights were given");
-  if (auto good = check_weights(s.transformer.snapshot().architecture, weights->weights); !good) return good;
+  if (weights->architecture != s.transformer.snapshot().architecture) return fail("weights of another architecture");
+  if (const auto& good = weights->checked(); !good) return good;
   s.transformer.swap(std::move(weights));
   for (Turn& turn : s.turns) {
     turn.current = 0;

@@ -47,7 +47,7 @@ struct DecoderSettings {
   // Every turn goes through the model by itself, so that its tokens and log-probs are the same bits whatever else is in
   // the batch. Slow: the weights are read once a turn.
   bool batch_invariant = false;
-  std::string dtype = "float32";  // of the arithmetic: auto | float32 | bfloat16; log-probs are float32 always
+  std::string dtype = "float32";  // of the arithmetic: auto | float32 | bfloat16 | int8; log-probs are float32 always
 };
 
 class Decoder {
@@ -60,7 +60,8 @@ class Decoder {
   void cancel(TurnId id);  // unknown ids are ignored
   // Feeds new prompts, then samples one token for every live turn. Returns the turns that ended with it.
   std::vector<FinishedTurn> step();
-  // Takes new weights, all or nothing. Errors: a name, a shape or a value (NaN) that does not fit; the old ones stay.
+  // Takes new weights, all or nothing; where they are prepared (model.hpp) at no cost. Errors: another architecture, a
+  // name, a shape or a value (NaN) that does not fit; the old ones stay.
   expected<void> swap(SnapshotPtr weights);
 
   // What a live turn has sampled after its first `from` tokens; nothing for an unknown id.

@@ -6,7 +6,8 @@
 
 namespace millrace {
 
-// "auto" is bfloat16 where the CPU multiplies it in hardware, else float32. Another name is a bug and throws.
+// "auto" is bfloat16 where the CPU multiplies it in hardware, else float32; "int8" is kChar, for decoding only. Another
+// name is a bug and throws.
 at::ScalarType compute_dtype(const std::string& name);
 
 }  // namespace millrace

@@ -1,7 +1,6 @@
 #pragma once
 // Loops over rows that LibTorch would make of five to ten operations each. Numbers are float32 or bfloat16 in memory
-// and float32 in registers. Included by models/operations.cpp only: every loop is compiled once plainly and once for
-// AVX-512.
+// and float32 in registers. Included by few: every loop is compiled once plainly and once for AVX-512.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,6 +1,10 @@
 #pragma once
 // Keys and values of every live turn: [slots, kv_heads, capacity, head_dim] a layer. Slots in use are the first ones;
 // room grows by doubling and is kept.
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -40,6 +44,21 @@ class KvCache {
     }
     slots_ = new_slots;
     capacity_ = new_capacity;
+  }
+
+  // The next token of slot first_slot + i, at positions[i]: k and v [slots, kv_heads, head_dim], contiguous.
+  void put(std::size_t layer, std::int64_t first_slot, const at::Tensor& k, const at::Tensor& v,
+           std::span<const std::int64_t> positions) {
+    const std::int64_t heads = architecture_.kv_heads;
+    const auto bytes = static_cast<std::int64_t>(c10::elementSize(dtype_)) * architecture_.head_dim;
+    for (const auto& [to, from] : {std::pair(&layers_[layer].k, &k), std::pair(&layers_[layer].v, &v)}) {
+      auto* cached = static_cast<std::byte*>(to->data_ptr());
+      const auto* next = static_cast<const std::byte*>(from->const_data_ptr());
+      for (std::int64_t row = 0; row < from->size(0) * heads; ++row) {
+        const std::int64_t place = (first_slot * heads + row) * capacity_ + positions[static_cast<std::size_t>(row / heads)];
+        std::memcpy(cached + place * bytes, next + row * bytes, static_cast<std::size_t>(bytes));
+      }
+    }
   }
 
   // Puts the first `tokens` of one slot into another.

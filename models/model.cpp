@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "models/dtype.hpp"
 #include "models/folder_weights.hpp"
 #include "models/gguf_weights.hpp"
 #include "models/text/gguf.hpp"
@@ -87,6 +88,10 @@ Version version_of(const Snapshot& snapshot) { return snapshot.version; }
 
 SnapshotPtr renumbered(const Snapshot& snapshot, Version version) {
   return std::make_shared<const Snapshot>(version, snapshot.architecture, snapshot.weights);
+}
+
+void prepare(const Snapshot& snapshot, const std::string& dtype) {
+  snapshot.prepare(compute_dtype(dtype));
 }
 
 std::uint64_t checksum_of(const Snapshot& snapshot) {

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "models/kernels.hpp"
+
 namespace millrace {
 
 namespace {
@@ -23,19 +25,81 @@ double uniform(std::uint64_t seed, std::uint64_t position) {
   return static_cast<double>(mix(mix(seed) + (position + 1) * 0x9E3779B97F4A7C15ULL) >> 11) * 0x1.0p-53;
 }
 
-// The index at which the running sum of the probabilities passes u times their total.
-std::size_t inverse_cdf(std::span<const float> probabilities, double u) {
-  const double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
-  double left = u * total;
+// The index at which the running sum of the weights passes `left`.
+std::size_t index_at(std::span<const float> weights, double left) {
   std::size_t last_possible = 0;
-  for (std::size_t i = 0; i < probabilities.size(); ++i) {
-    if (probabilities[i] <= 0) continue;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] <= 0) continue;
     last_possible = i;
-    left -= probabilities[i];
+    left -= weights[i];
     if (left < 0) return i;
   }
   return last_possible;  // rounding left a crumb
 }
+
+// exp((logit - the largest) / temperature) of every token, summed up in pieces: a draw needs no more than these sums
+// and one piece, so that a row is read twice and nothing of its length is written.
+class Distribution {
+ public:
+  Distribution(const at::Tensor& logits, double temperature)
+      : logits_(logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())),
+        inverse_(static_cast<float>(1 / temperature)),
+        sums_((logits_.size() + piece - 1) / piece) {
+    const auto size = static_cast<std::int64_t>(sums_.size());
+    kernels::over_rows(
+        size, piece, [this](std::int64_t i) __attribute__((always_inline)) {
+          const std::span<const float> part = piece_of(static_cast<std::size_t>(i));
+          float largest = part.front();
+#pragma omp simd reduction(max : largest)
+          for (std::size_t t = 0; t < part.size(); ++t) largest = std::max(largest, part[t]);
+          sums_[static_cast<std::size_t>(i)] = largest;
+        });
+    largest_ = *std::max_element(sums_.begin(), sums_.end());
+    kernels::over_rows(
+        size, piece, [this](std::int64_t i) __attribute__((always_inline)) {
+          const std::span<const float> part = piece_of(static_cast<std::size_t>(i));
+          const float inverse = inverse_, largest = largest_;
+          float sum = 0;
+#pragma omp simd reduction(+ : sum)
+          for (std::size_t t = 0; t < part.size(); ++t) sum += weight(part[t], largest, inverse);
+          sums_[static_cast<std::size_t>(i)] = sum;
+        });
+    total_ = std::accumulate(sums_.begin(), sums_.end(), 0.0);
+  }
+
+  float logp(std::size_t token) const {
+    return (logits_[token] - largest_) * inverse_ - static_cast<float>(std::log(total_));
+  }
+  TokenId best() const {
+    return static_cast<TokenId>(std::max_element(logits_.begin(), logits_.end()) - logits_.begin());
+  }
+  // The token at which the running sum passes u times the total.
+  TokenId at(double u) const {
+    double left = u * total_;
+    std::size_t i = 0;
+    while (i + 1 < sums_.size() && left >= sums_[i]) left -= sums_[i++];
+    while (i > 0 && sums_[i] == 0) --i;  // rounding has left a crumb behind the last token that can be
+    const std::span<const float> part = piece_of(i);
+    std::vector<float> weights;
+    for (const float logit : part) weights.push_back(weight(logit, largest_, inverse_));
+    return static_cast<TokenId>(i * piece + index_at(weights, left));
+  }
+
+ private:
+  static constexpr std::size_t piece = 512;  // tokens
+  static float weight(float logit, float largest, float inverse) {
+    const float exponent = (logit - largest) * inverse;
+    return exponent < -87.0f ? 0.0f : kernels::exponential(exponent);  // which takes no less
+  }
+  std::span<const float> piece_of(std::size_t i) const {
+    return logits_.subspan(i * piece, std::min(piece, logits_.size() - i * piece));
+  }
+
+  std::span<const float> logits_;
+  float inverse_, largest_ = 0;
+  std::vector<float> sums_;  // of the pieces
+  double total_ = 0;
+};
 
 // The best top_k tokens, and of these as few as hold top_p of the probability; best first.
 std::vector<TokenId> nucleus(const at::Tensor& probabilities, const Sampling& sampling) {
@@ -58,24 +122,19 @@ std::vector<TokenId> nucleus(const at::Tensor& probabilities, const Sampling& sa
 
 Drawn draw(const at::Tensor& logits, const Sampling& sampling, std::uint64_t position) {
   const bool greedy = sampling.temperature <= 0;
-  const at::Tensor logp = (greedy ? logits : logits / sampling.temperature).log_softmax(0);
-  const auto* log_probability = logp.const_data_ptr<float>();
-  if (greedy) {
-    const auto token = static_cast<TokenId>(logp.argmax().item<std::int64_t>());
-    return {token, log_probability[token]};
-  }
   const double u = uniform(sampling.seed, position);
-  const at::Tensor probability = logp.exp();
-  if (sampling.top_p >= 1 && sampling.top_k <= 0) {
-    const std::span all(probability.const_data_ptr<float>(), static_cast<std::size_t>(probability.numel()));
-    const auto token = static_cast<TokenId>(inverse_cdf(all, u));
-    return {token, log_probability[token]};
+  if (greedy || (sampling.top_p >= 1 && sampling.top_k <= 0)) {
+    const Distribution all(logits, greedy ? 1.0 : sampling.temperature);
+    const TokenId token = greedy ? all.best() : all.at(u);
+    return {token, all.logp(static_cast<std::size_t>(token))};
   }
-  const std::vector<TokenId> kept = nucleus(probability, sampling);
+  const at::Tensor logp = (logits / sampling.temperature).log_softmax(0);
+  const auto* log_probability = logp.const_data_ptr<float>();
+  const std::vector<TokenId> kept = nucleus(logp.exp(), sampling);
   std::vector<float> probabilities;
   for (const TokenId token : kept) probabilities.push_back(std::exp(log_probability[token]));
-  const std::size_t chosen = inverse_cdf(probabilities, u);
   const double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
+  const std::size_t chosen = index_at(probabilities, u * total);
   return {kept[chosen], static_cast<float>(log_probability[kept[chosen]] - std::log(total))};
 }
 

@@ -5,6 +5,7 @@
 
 #include "models/layers.hpp"
 #include "models/projection.hpp"
+#include "models/quantised.hpp"
 
 namespace millrace {
 
@@ -20,6 +21,24 @@ at::Tensor attend(const Architecture& architecture, const AttentionInput& in, co
       .squeeze(0)
       .transpose(0, 1)
       .reshape({rows, architecture.heads * architecture.head_dim});
+}
+
+Weights converted(Weights weights, at::ScalarType dtype) {
+  const bool tied = weights.head.is_same(weights.embedding);
+  for_each_tensor(weights, tied, [dtype](const std::string&, at::Tensor& tensor) { tensor = tensor.to(dtype); });
+  if (tied) weights.head = weights.embedding;
+  return weights;
+}
+
+// Embeddings are looked up, not multiplied with; norms and biases are vectors; a router's choice must not be rounded.
+Weights with_quantised_matrices(Weights weights) {
+  for (Layer& layer : weights.layers) {
+    for (at::Tensor* matrix : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      *matrix = quantised(*matrix);
+    }
+  }
+  weights.head = quantised(weights.head);
+  return weights;
 }
 
 expected<void> check_tensor(const std::string& name, const at::Tensor& tensor, at::IntArrayRef shape) {
@@ -50,12 +69,28 @@ at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) { return 
 
 Weights weights_of(const Snapshot& snapshot, at::ScalarType dtype) {
   if (dtype == at::kFloat) return snapshot.weights;
-  if (snapshot.narrow.embedding.defined()) return snapshot.narrow;
-  Weights copies = snapshot.weights;
-  for_each_tensor(copies, snapshot.architecture.tied,
-                  [dtype](const std::string&, at::Tensor& tensor) { tensor = tensor.to(dtype); });
-  if (snapshot.architecture.tied) copies.head = copies.embedding;
-  return copies;
+  if (dtype == at::kBFloat16 && snapshot.narrow.embedding.defined()) return snapshot.narrow;
+  if (const Weights* prepared = snapshot.prepared(dtype)) return *prepared;
+  return dtype == at::kChar ? with_quantised_matrices(snapshot.weights) : converted(snapshot.weights, dtype);
+}
+
+const expected<void>& Snapshot::checked() const {
+  const std::scoped_lock lock(mutex_);
+  if (!checked_) checked_ = check_weights(architecture, weights);
+  return *checked_;
+}
+
+void Snapshot::prepare(at::ScalarType dtype) const {
+  checked();
+  const Weights copy = weights_of(*this, dtype);
+  const std::scoped_lock lock(mutex_);
+  prepared_.try_emplace(dtype, copy);
+}
+
+const Weights* Snapshot::prepared(at::ScalarType dtype) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = prepared_.find(dtype);
+  return found != prepared_.end() ? &found->second : nullptr;  // which never moves
 }
 
 std::string text_of(at::IntArrayRef shape) {

@@ -1,6 +1,9 @@
 #pragma once
 // Decoder-only transformer (RMSNorm, RoPE, grouped-query attention, SwiGLU) as pure functions of its weights.
 // Torch is seen here: included by models/*.cpp and the tests of models/ only.
+#include <map>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +22,7 @@ struct RopeScaling {
   double low_frequency_factor = 1.0;
   double high_frequency_factor = 4.0;
   double original_context = 8192;  // tokens
+  bool operator==(const RopeScaling&) const = default;
 };
 
 struct Architecture {
@@ -39,6 +43,7 @@ struct Architecture {
   std::int64_t experts = 0;  // 0: one dense block; else `intermediate` is an expert's
   std::int64_t experts_per_token = 0;
   bool normalised_experts = true;  // the chosen experts' weights sum to 1
+  bool operator==(const Architecture&) const = default;
 };
 
 // Linear weights are [out, in]. Names in `Weights` follow Hugging Face: model.layers.0.self_attn.q_proj.weight, ...
@@ -98,9 +103,20 @@ class Snapshot {
   const Architecture architecture;
   const Weights weights;  // float32 master weights, no gradient
   const Weights narrow;   // the same in bfloat16 where a learner computes in it, else undefined tensors
+
+  const expected<void>& checked() const;  // check_weights of its own architecture, looked at once
+  // Makes and keeps the copy of that dtype, and checks: a publisher's part, so that nobody else waits for it.
+  void prepare(at::ScalarType dtype) const;
+  const Weights* prepared(at::ScalarType dtype) const;  // null: there is no such copy
+
+ private:
+  mutable std::mutex mutex_;  // of the following
+  mutable std::optional<expected<void>> checked_;
+  mutable std::map<at::ScalarType, Weights> prepared_;
 };
 
-// Weights of the given dtype: the snapshot's own tensors where it has them, else copies.
+// Weights of the given dtype: the snapshot's own tensors or a prepared copy where it has them, else a copy made now.
+// kChar: the matrices that decoding multiplies with are quantised (models/quantised.hpp), the rest is float32.
 Weights weights_of(const Snapshot& snapshot, at::ScalarType dtype);
 
 // Several sequences in one pass without padding. A prefix that all of them share (at most up to the token before the

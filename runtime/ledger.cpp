@@ -127,7 +127,7 @@ expected<Ledger> Ledger::open(const std::string& state_directory) {
   const auto last_id = database->number("select max(id) from trajectories");
   const auto last_position = database->number("select max(position) from trajectories");
   if (!last_id || !last_position) return tl::unexpected(database->error());
-  auto state = std::make_unique<State>(State{std::move(*lock), std::move(*database), 0, {}, 0, {}});
+  auto state = std::make_unique<State>(State{std::move(*lock), std::move(*database), 0, {}, 0, {}, false});
   state->last_id = static_cast<TrajectoryId>(*last_id);
   state->last_position = *last_position;
   state->given_back = ids_given_back(state->database, *last_id);
@@ -137,7 +137,12 @@ expected<Ledger> Ledger::open(const std::string& state_directory) {
 expected<Ledger> Ledger::open_read_only(const std::string& state_directory) {
   auto database = open_ledger_file_read_only(state_directory);
   if (!database) return tl::unexpected(database.error());
-  return Ledger(std::make_unique<State>(State{std::nullopt, std::move(*database), 0, {}, 0, {}}));
+  return Ledger(std::make_unique<State>(State{std::nullopt, std::move(*database), 0, {}, 0, {}, false}));
+}
+
+Ledger Ledger::forgetful() {
+  return Ledger(std::make_unique<State>(
+      State{std::nullopt, value_of(open_ledger_in_memory()), 0, {}, 0, LedgerCounts{}, true}));
 }
 
 TrajectoryId Ledger::next_id() {
@@ -156,14 +161,14 @@ void Ledger::keep_whole_groups(int size) {
 }
 
 expected<void> Ledger::accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason) {
-  auto transaction = Transaction::begin(state_->database);
-  if (!transaction) return tl::unexpected(transaction.error());
-  const auto written = insert(trajectory, outcome, reason).and_then([&] { return transaction->commit(); });
-  if (written) count(outcome);
-  return written;
+  return accept({Submission{trajectory, outcome, reason}});
 }
 
 expected<void> Ledger::accept(const std::vector<Submission>& submissions) {
+  if (state_->forgetful) {
+    for (const Submission& submission : submissions) count(submission.outcome);
+    return {};
+  }
   auto transaction = Transaction::begin(state_->database);
   if (!transaction) return tl::unexpected(transaction.error());
   for (const Submission& submission : submissions) {
@@ -209,6 +214,15 @@ expected<void> Ledger::insert(const Trajectory& trajectory, Outcome outcome, con
 expected<void> Ledger::settle(const std::vector<TrajectoryId>& ids, Outcome outcome, const std::string& reason,
                               Version version, std::uint64_t step, const std::vector<int>& passes) {
   if (outcome == Outcome::queued) throw std::logic_error("Ledger: a trajectory is settled once and for all");
+  const auto count_settled = [&] {
+    if (!state_->counts) return;
+    state_->counts->queued -= ids.size();
+    (outcome == Outcome::trained ? state_->counts->trained : state_->counts->rejected) += ids.size();
+  };
+  if (state_->forgetful) {
+    count_settled();
+    return {};
+  }
   const Database& database = state_->database;
   auto transaction = Transaction::begin(database);
   if (!transaction) return tl::unexpected(transaction.error());
@@ -234,10 +248,7 @@ expected<void> Ledger::settle(const std::vector<TrajectoryId>& ids, Outcome outc
   if (outcome == Outcome::trained) noted = set_fact(database, "published", static_cast<std::int64_t>(version));
   if (noted && step > 0) noted = set_fact(database, "step", static_cast<std::int64_t>(step));
   noted = noted.and_then([&] { return transaction->commit(); });
-  if (noted && state_->counts) {
-    state_->counts->queued -= ids.size();
-    (outcome == Outcome::trained ? state_->counts->trained : state_->counts->rejected) += ids.size();
-  }
+  if (noted) count_settled();
   return noted;
 }
 
@@ -281,7 +292,7 @@ expected<void> Ledger::redact(const std::vector<TrajectoryId>& ids) {
 
 LedgerCounts Ledger::counts() const {
   State& s = *state_;
-  if (!s.lock) return count_rows(s.database);  // somebody else writes
+  if (!s.lock && !s.forgetful) return count_rows(s.database);  // somebody else writes
   if (!s.counts) s.counts = count_rows(s.database);
   return *s.counts;
 }

@@ -43,6 +43,8 @@ class Ledger {
   static expected<Ledger> open(const std::string& state_directory);
   // For `millrace trajectories` without a running service.
   static expected<Ledger> open_read_only(const std::string& state_directory);
+  // Writes nothing down and only counts: for measuring what everything else costs.
+  static Ledger forgetful();
   Ledger(Ledger&&) noexcept;
   Ledger& operator=(Ledger&&) noexcept;
   ~Ledger();

@@ -174,6 +174,13 @@ expected<Database> open_ledger_file(const std::string& directory) {
   return database;
 }
 
+expected<Database> open_ledger_in_memory() {
+  auto database = Database::open(":memory:", SQLITE_OPEN_READWRITE);
+  if (!database) return database;
+  if (auto created = create(*database); !created) return tl::unexpected(created.error());
+  return database;
+}
+
 expected<Database> open_ledger_file_read_only(const std::string& directory) {
   const std::string file = directory + "/ledger.sqlite";
   if (!std::filesystem::exists(file)) {

@@ -26,6 +26,7 @@ class FolderLock {
 // Opens or creates directory/ledger.sqlite: WAL, every commit on disk before it returns.
 // Errors: not a ledger, damaged, a newer format.
 expected<Database> open_ledger_file(const std::string& directory);
+expected<Database> open_ledger_in_memory();
 expected<Database> open_ledger_file_read_only(const std::string& directory);
 
 }  // namespace millrace

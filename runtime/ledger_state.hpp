@@ -17,6 +17,7 @@ struct Ledger::State {
   std::deque<TrajectoryId> given_back;  // ids of sessions that a former process never finished
   std::int64_t last_position = 0;       // in the order of acceptance
   std::optional<LedgerCounts> counts;   // kept up to date by whoever writes
+  bool forgetful = false;
 };
 
 // For reads whose interface has no room for an error: only a broken disk or a bug fails there.

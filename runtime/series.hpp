@@ -1,9 +1,11 @@
 #pragma once
 // Time series with bounded labels: every combination of label values is named when the series is made and exists from
 // the first scrape on; whatever else is asked for is counted under "other".
+#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <prometheus/family.h>
@@ -37,14 +39,24 @@ class Series {
   }
 
   // A series without "other" takes only what it knows; anything else is a bug.
-  Metric& at(const LabelValues& values) const {
+  Metric& at(std::initializer_list<std::string_view> values) const {
     const auto found = metrics_.find(values);
     return found != metrics_.end() ? *found->second : *metrics_.at(other_);
   }
 
  private:
+  // Also compares labels that nobody has made strings of: a trajectory is counted in twenty places.
+  struct Less {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                          [](std::string_view x, std::string_view y) { return x < y; });
+    }
+  };
+
   LabelValues other_;
-  std::map<LabelValues, Metric*> metrics_;
+  std::map<LabelValues, Metric*, Less> metrics_;
 };
 
 }  // namespace millrace

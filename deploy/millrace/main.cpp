@@ -144,6 +144,29 @@ int main(int argc, char** argv) {
   export_app->add_flag("--json", exported.json, "Print JSON");
   export_app->callback([&] { code = export_folder(exported); });
 
+  BenchCommand benchmark;
+  auto* bench_app = app.add_subcommand("bench", "How fast this machine runs it, and how far that is from its limits");
+  bench_app->add_option("WHAT", benchmark.what, "generate, learn, flow or publish")
+      ->required()
+      ->check(CLI::IsMember({"generate", "learn", "flow", "publish"}));
+  bench_app->add_option("--model", benchmark.model, "A GGUF file or a Hugging Face folder")->capture_default_str();
+  bench_app->add_option("--dtype", benchmark.dtype, "Of the arithmetic; int8 generates and publishes only")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "int8"}))
+      ->capture_default_str();
+  bench_app->add_option("--batch", benchmark.batch, "Turns, or trajectories; 16 (learn: 8) if not given")
+      ->check(CLI::Range(1, 4096));
+  bench_app->add_option("--prompt", benchmark.prompt, "Tokens of each turn's prompt")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  bench_app->add_option("--tokens", benchmark.tokens, "New tokens a turn, 64; learn: tokens a trajectory, 80")
+      ->check(CLI::Range(2, 1'000'000));
+  bench_app->add_option("--threads", benchmark.threads, "0: all cores")->check(CLI::Range(0, 4096));
+  bench_app->add_option("--sessions", benchmark.sessions, "flow: sessions under way")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  bench_app->add_flag("--json", benchmark.json, "Print JSON");
+  bench_app->callback([&] { code = bench(benchmark); });
+
   ConfigCommand config;
   auto* config_app = app.add_subcommand("config", "Check and show settings");
   config_app->require_subcommand(1);

@@ -373,6 +373,17 @@ TEST_CASE("several submissions are one commit: all of them or none") {
   check_counts(ledger, {2, 0, 1, 1});
 }
 
+TEST_CASE("a forgetful ledger counts and keeps nothing") {
+  Ledger ledger = Ledger::forgetful();
+  CHECK(ledger.next_id() == 1);
+  CHECK(ledger.next_id() == 2);
+  for (TrajectoryId id = 1; id <= 3; ++id) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
+  REQUIRE(ledger.accept(trajectory(4), Outcome::invalid, "sampling"));
+  REQUIRE(ledger.settle({1, 2}, Outcome::trained, "", 1, 1));
+  check_counts(ledger, {.accepted = 4, .trained = 2, .queued = 1, .rejected = 1});
+  CHECK(ledger.list(std::nullopt, -1).empty());
+}
+
 TEST_CASE("ids that a killed service had given out and that never came back are given out first") {
   const TemporaryDirectory folder;
   {

@@ -23,11 +23,11 @@ def setting(recipe, *names):
     return value
 
 
-def run_recipe(recipe, *sets):
+def run_recipe(recipe, *sets, steps=STEPS):
     """The objects it printed, one a policy step, and its ledger's rows."""
     with tempfile.TemporaryDirectory(prefix="millrace-test-") as folder:
         state = Path(folder) / "state"
-        arguments = [PROGRAM, "serve", TINY, "--json", "--steps", str(STEPS)]
+        arguments = [PROGRAM, "serve", TINY, "--json", "--steps", str(steps)]
         for entry in (f"recipe={recipe}", "http.port=0", f"state.directory={state}", *sets):
             arguments += ["--set", entry]
         result = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
@@ -66,6 +66,22 @@ class Recipes(unittest.TestCase):
         self.assertEqual({len(seen) for seen in versions.values()}, {1}, "a group is trained in one step")
         skipped = [row for row in rows if row["outcome"] == "skipped"]
         self.assertEqual(bool(skipped), recipe in WITH_CRITIC, "value-only steps are the critic's")
+
+
+class Models(unittest.TestCase):
+    def test_mixture_of_experts(self):
+        steps, _ = run_recipe("sao", "model.random.experts=4", "model.random.intermediate=32")
+        self.assertEqual([step["policy_version"] for step in steps], list(range(1, STEPS + 1)))
+        for step in steps:
+            for name in ("reward_mean", "entropy", "policy_gradient_norm", "value_loss"):
+                self.assertTrue(math.isfinite(step[name]), f"{name}: {step[name]}")
+            self.assertGreater(step["policy_gradient_norm"], 0)
+
+    def test_rollouts_of_a_quantised_copy_teach(self):
+        steps, _ = run_recipe("sao", "generation.dtype=int8", steps=30)
+        rewards = [step["reward_mean"] for step in steps]
+        self.assertGreater(sum(rewards[-5:]) / 5, 3 * sum(rewards[:3]) / 3, rewards)
+        self.assertLess(max(step["masked_share"] for step in steps[:3]), 0.5)
 
 
 class Pacing(unittest.TestCase):

@@ -1,0 +1,198 @@
+#include "actors/bench_flow.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
+
+#include "actors/gatekeeper.hpp"
+#include "actors/scorer.hpp"
+#include "actors/session_host.hpp"
+#include "actors/spawn.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::size_t answer_tokens = 32;  // with the prompt about 1 KB: 21 bytes a token, and the texts
+
+// What the actors of this file share.
+struct Flow {
+  std::atomic<std::uint64_t> learned{0};  // trajectories
+  std::atomic<Version> published{0};
+};
+
+GeneratorActor::behavior_type free_generator(GeneratorActor::pointer, const Flow* flow) {
+  return {
+      [=](generate_atom, const TurnRequest&) {
+        FinishedTurn turn;
+        turn.tokens.assign(answer_tokens, 'a');
+        turn.logp.assign(answer_tokens, -1.0f);
+        turn.versions.assign(answer_tokens, flow->published);
+        turn.last_weights = flow->published;
+        return TurnReply(std::move(turn));
+      },
+      [](weights_atom, const SnapshotPtr&) {},
+      [](step_atom) {},
+  };
+}
+
+using FreePolicy = caf::typed_actor<caf::reacts_to<learn_atom, ValuedPack>>;
+using FreeValue = caf::typed_actor<caf::reacts_to<start_atom>>;
+
+FreePolicy::behavior_type free_policy(FreePolicy::pointer self, GatekeeperActor gatekeeper, Flow* flow) {
+  return {[=](learn_atom, const ValuedPack& pack) {
+    flow->learned += pack.trajectories.size();
+    if (pack.last) self->send(gatekeeper, published_atom_v, ++flow->published);
+  }};
+}
+
+void pull(FreeValue::pointer self, const GatekeeperActor& gatekeeper, const FreePolicy& policy) {
+  self->request(gatekeeper, caf::infinite, take_atom_v, 1).then([=](const Taken& taken) {
+    ValuedPack pack;
+    pack.last = taken.last;
+    for (const TrajectoryPtr& trajectory : taken.trajectories) {
+      pack.trajectories.push_back({trajectory, std::vector<float>(trajectory->sequence.tokens.size()), 0, 0});
+    }
+    self->send(policy, learn_atom_v, std::move(pack));
+    pull(self, gatekeeper, policy);
+  });
+}
+
+FreeValue::behavior_type free_value(FreeValue::pointer self, GatekeeperActor gatekeeper, FreePolicy policy) {
+  return {[=](start_atom) { pull(self, gatekeeper, policy); }};
+}
+
+template <class... Actors>
+void end_all(const Actors&... actors) {
+  (caf::anon_send_exit(actors, caf::exit_reason::user_shutdown), ...);
+}
+
+// A second's worth of trajectories, the median of three windows.
+double rate_of(const std::atomic<std::uint64_t>& count, double window_s) {
+  const std::chrono::duration<double> window(window_s);
+  std::this_thread::sleep_for(window / 4);  // until everything is in motion
+  std::array<double, 3> rates{};
+  for (double& rate : rates) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::uint64_t before = count;
+    std::this_thread::sleep_for(window);
+    rate = static_cast<double>(count - before) /
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  std::sort(rates.begin(), rates.end());
+  return rates[1];
+}
+
+double service_rate(const FlowOptions& options, Ledger ledger) {
+  Flow flow;
+  Metrics metrics;
+  Settings settings;
+  settings.batch = settings.min_batch = settings.sessions.limit = options.sessions;
+  settings.environment.name = "letters";
+  const auto environments = make_environment_factory(settings.environment);
+  const auto spec = RewardSpec::parse(
+      {{"name", "vowels"},
+       {"parts", {{{"name", "vowels"}, {"kind", "letter_share"}, {"weight", 1}, {"letters", "aeiou"}}}}});
+
+  caf::actor_system_config config;
+  caf::actor_system system(configure(config));
+  const auto gate = system.spawn(gatekeeper, std::make_shared<Ledger>(std::move(ledger)), Version{0}, std::uint64_t{0},
+                                 settings, &metrics);
+  const auto generator = system.spawn(free_generator, &flow);
+  const auto scores = system.spawn(scorer, Preference(std::make_shared<const RewardSpec>(spec.value())),
+                                   ScorerSetup{"", &metrics, gate, nullptr});
+  const auto policy = system.spawn(free_policy, gate, &flow);
+  const auto value = system.spawn(free_value, gate, policy);
+  const auto host = system.spawn(
+      session_host, std::make_shared<const SessionSetup>(SessionSetup{
+                        gate, gate, generator, scores, std::make_shared<const Tokenizer>(Tokenizer::bytes()),
+                        environments.value(), settings, &metrics}));
+  caf::anon_send(value, start_atom_v);
+  caf::anon_send(host, start_atom_v);
+  const double rate = rate_of(flow.learned, options.window_s);
+  end_all(host, value, policy, scores, generator, gate);
+  return rate;
+}
+
+// What bare hops share: where they begin, and how many trajectories came to their end.
+struct Hops {
+  FreeValue source;
+  std::atomic<std::uint64_t> arrived{0};
+};
+
+FreeValue::behavior_type hop_source(FreeValue::pointer self, SubmissionsActor next) {
+  return {[=](start_atom) {
+    constexpr std::size_t tokens = answer_tokens + 16;
+    FinishedSession session;
+    session.trajectory.answer.assign(answer_tokens, 'a');
+    session.trajectory.sequence.tokens.assign(tokens, 'a');
+    session.trajectory.sequence.mask.assign(tokens, 1);
+    session.trajectory.sequence.behaviour.assign(tokens, -1.0f);
+    session.trajectory.sequence.rewards.assign(tokens, 0.0f);
+    session.trajectory.versions.assign(tokens, 1);
+    self->send(next, submit_atom_v, std::move(session));
+  }};
+}
+
+SubmissionsActor::behavior_type hop(SubmissionsActor::pointer self, SubmissionsActor next) {
+  return {[=](submit_atom, FinishedSession& session) { self->send(next, submit_atom_v, std::move(session)); }};
+}
+
+SubmissionsActor::behavior_type hop_end(SubmissionsActor::pointer self, Hops* hops) {
+  return {[=](submit_atom, FinishedSession&) {
+    ++hops->arrived;
+    self->send(hops->source, start_atom_v);
+  }};
+}
+
+// Three hops, as many trajectories under way as there would be sessions.
+double bare_rate(const FlowOptions& options) {
+  Hops hops;
+  caf::actor_system_config config;
+  caf::actor_system system(configure(config));
+  const auto last = system.spawn(hop_end, &hops);
+  const auto middle = system.spawn(hop, last);
+  hops.source = system.spawn(hop_source, middle);
+  for (int session = 0; session < options.sessions; ++session) caf::anon_send(hops.source, start_atom_v);
+  const double rate = rate_of(hops.arrived, options.window_s);
+  end_all(hops.source, middle, last);
+  hops.source = nullptr;
+  return rate;
+}
+
+// A durable ledger, in a folder that is gone afterwards.
+expected<double> durable_rate(const FlowOptions& options) {
+  const auto folder = std::filesystem::temp_directory_path() / ("millrace-bench-" + std::to_string(::getpid()));
+  double rate = 0;
+  {
+    auto ledger = Ledger::open(folder.string());
+    if (!ledger) return tl::unexpected(ledger.error());
+    rate = service_rate(options, std::move(*ledger));
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return rate;
+}
+
+}  // namespace
+
+expected<std::vector<Figure>> bench_flow(const FlowOptions& options) {
+  const double bare = bare_rate(options), rate = service_rate(options, Ledger::forgetful());
+  const expected<double> durable = durable_rate(options);
+  if (!durable) return tl::unexpected(durable.error());
+  return std::vector<Figure>{{"flow", rate, "trajectories/s", rate / bare},
+                             {"flow_durable", *durable, "trajectories/s", *durable / bare},
+                             {"bare_hops", bare, "trajectories/s"}};
+}
+
+}  // namespace millrace

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs speed.py, Millrace beside its peers, in build/bench-venv (python_loop.sh says why it is large), with llama.cpp's
+# Python package (built from source, some minutes) and Ray added. Alone on the machine, or the figures mean nothing.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+venv="$PWD/build/bench-venv"
+if [[ ! -e "$venv/.speed-complete" ]]; then
+  tests/bench/python_loop.sh --help >/dev/null  # makes the environment
+  "$venv/bin/pip" install -q --disable-pip-version-check "llama-cpp-python" "ray" >&2
+  touch "$venv/.speed-complete"
+fi
+exec "$venv/bin/python" tests/bench/speed.py "$@"
