@@ -23,6 +23,11 @@ Sampling sampling_for(const Settings& settings, TrajectoryId id) {
   return sampling;
 }
 
+caf::timespan deadline_of(const SessionState& state) {
+  return std::chrono::duration_cast<caf::timespan>(
+      std::chrono::duration<double>(state.setup->settings.environment.deadline_s));
+}
+
 // What the environment gave on the way counts, too, as a part of its own.
 Score with_environment_reward(Score score, const Sequence& sequence) {
   const double given = std::accumulate(sequence.rewards.begin(), sequence.rewards.end(), 0.0);
@@ -97,8 +102,10 @@ void ask_for_turn(Self self) {
 
 void ask_for_score(Self self, Ending ending) {
   auto& state = self->state;
-  self->request(state.setup->scorer, std::chrono::seconds(60), score_atom_v,
-                ScoreRequest{state.episode->answer(), state.episode->expected_answer(), state.created})
+  state.scoring = true;
+  self->request(
+          state.setup->scorer, deadline_of(state), score_atom_v,
+          ScoreRequest{state.episode->answer(), state.episode->expected_answer(), state.episode->task(), state.created})
       .then(
           [self, ending](const ScoreReply& reply) {
             self->state.seconds.score += self->state.lap();
@@ -133,10 +140,7 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
       [self](start_atom) {
         auto& state = self->state;
         const Settings& settings = state.setup->settings;
-        self->delayed_send(
-            self,
-            std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(settings.environment.deadline_s)),
-            expire_atom_v);
+        self->delayed_send(self, deadline_of(state), expire_atom_v);
         state.environment = state.setup->make_environment();
         // Members of a group get the same task. They sample with seeds of their own.
         const expected<Task> task =
@@ -146,7 +150,11 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
         if (const auto begun = state.episode->begin(*task); !begun) return fail_environment(self, begun.error());
         ask_for_turn(self);
       },
-      [self](expire_atom) { submit(self, Ending::failed, Outcome::expired, "deadline"); },
+      [self](expire_atom) {
+        if (self->state.scoring)
+          return submit(self, Ending::failed, Outcome::score_failed, "no score before the deadline");
+        submit(self, Ending::failed, Outcome::expired, "deadline");
+      },
   };
 }
 
