@@ -54,11 +54,19 @@ std::vector<TokenId> nucleus(const at::Tensor& probabilities, const Sampling& sa
   return kept;
 }
 
-}  // namespace
+TopTokens most_likely(const at::Tensor& logp, int count) {
+  TopTokens top;
+  if (count <= 0) return top;
+  const auto [values, indices] = logp.topk(std::min<std::int64_t>(count, logp.size(0)));
+  for (std::int64_t i = 0; i < values.size(0); ++i) {
+    top.emplace_back(static_cast<TokenId>(indices.const_data_ptr<std::int64_t>()[i]),
+                     values.const_data_ptr<float>()[i]);
+  }
+  return top;
+}
 
-Drawn draw(const at::Tensor& logits, const Sampling& sampling, std::uint64_t position) {
+Drawn draw_from(const at::Tensor& logp, const Sampling& sampling, std::uint64_t position) {
   const bool greedy = sampling.temperature <= 0;
-  const at::Tensor logp = (greedy ? logits : logits / sampling.temperature).log_softmax(0);
   const auto* log_probability = logp.const_data_ptr<float>();
   if (greedy) {
     const auto token = static_cast<TokenId>(logp.argmax().item<std::int64_t>());
@@ -77,6 +85,15 @@ Drawn draw(const at::Tensor& logits, const Sampling& sampling, std::uint64_t pos
   const std::size_t chosen = inverse_cdf(probabilities, u);
   const double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   return {kept[chosen], static_cast<float>(log_probability[kept[chosen]] - std::log(total))};
+}
+
+}  // namespace
+
+Drawn draw(const at::Tensor& logits, const Sampling& sampling, std::uint64_t position) {
+  const at::Tensor logp = (sampling.temperature <= 0 ? logits : logits / sampling.temperature).log_softmax(0);
+  Drawn drawn = draw_from(logp, sampling, position);
+  drawn.top = most_likely(logp, sampling.top_logprobs);
+  return drawn;
 }
 
 }  // namespace millrace
