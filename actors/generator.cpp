@@ -1,11 +1,13 @@
 #include "actors/generator.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include <caf/send.hpp>
 
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -15,35 +17,65 @@ namespace {
 using Self = GeneratorActor::stateful_pointer<GeneratorState>;
 
 void keep_stepping(Self self) {
-  if (self->state.stepping || self->state.decoder->live() == 0) return;
+  if (self->state.stepping || self->state.live() == 0) return;
   self->state.stepping = true;
   self->send(self, step_atom_v);
 }
 
 // The asker of a stream gets what is new.
-void tell(Self self, TurnId id, GeneratorState::Asked& asked) {
-  TurnTokens tokens{asked.choice, self->state.decoder->sampled_since(id, asked.told)};
+void tell(TurnId id, GeneratorState::Asked& asked) {
+  TurnTokens tokens{asked.choice, asked.decoder->sampled_since(id, asked.told)};
   const auto asker = caf::actor_cast<caf::actor>(asked.asker);
   if (tokens.sampled.tokens.empty() || !asker) return;
   asked.told += tokens.sampled.tokens.size();
   caf::anon_send(asker, tokens_atom_v, std::move(tokens));
 }
 
-void decode_step(Self self, Metrics& metrics, Activity& activity) {
+void show_served(const GeneratorState& state, Activity& activity) {
+  activity.served_turns = static_cast<int>(std::count_if(
+      state.turns.begin(), state.turns.end(), [](const auto& turn) { return turn.second.served_since > 0; }));
+}
+
+// Of every `priority` + 1 steps all but one are for applications alone, as long as they have turns.
+bool for_applications(GeneratorState& state, int priority) {
+  const std::size_t urgent = state.decoder->urgent();
+  if (urgent == 0 || urgent == state.decoder->live()) return false;
+  return state.steps++ % (static_cast<std::uint64_t>(priority) + 1) != 0;
+}
+
+void note_latency(const GeneratorState::Asked& asked, std::size_t tokens, Metrics& metrics) {
+  const double now = steady_now();
+  const double after_first = tokens > 1 ? (now - asked.first_at) / static_cast<double>(tokens - 1) : 0;
+  metrics.served(asked.first_at - asked.served_since, after_first, now - asked.served_since);
+}
+
+void decode_step(Self self, int priority, Metrics& metrics, Activity& activity) {
   auto& state = self->state;
   const BusyTimer busy(activity.generator_busy_ns);
-  const std::uint64_t prompt_before = state.decoder->prompt_tokens();
-  const std::uint64_t generated_before = state.decoder->generated_tokens();
-  for (FinishedTurn& turn : state.decoder->step()) {
+  const auto [prompt_before, generated_before] = state.tokens();
+  std::vector<FinishedTurn> finished = state.decoder->step(for_applications(state, priority));
+  if (state.good) {
+    for (FinishedTurn& turn : state.good->step()) finished.push_back(std::move(turn));
+  }
+  for (auto& [id, asked] : state.turns) {
+    if (asked.served_since > 0 && asked.first_at == 0 && !asked.decoder->sampled_since(id, 0).tokens.empty())
+      asked.first_at = steady_now();
+  }
+  for (FinishedTurn& turn : finished) {
     const auto asked = state.turns.find(turn.id);
+    if (asked->second.served_since > 0) {
+      if (asked->second.first_at == 0) asked->second.first_at = steady_now();
+      note_latency(asked->second, turn.tokens.size(), metrics);
+    }
     asked->second.promise.deliver(TurnReply(std::move(turn)));
     state.turns.erase(asked);
   }
   for (auto& [id, asked] : state.turns) {
-    if (asked.stream) tell(self, id, asked);
+    if (asked.stream) tell(id, asked);
   }
-  const std::uint64_t prompt = state.decoder->prompt_tokens() - prompt_before;
-  const std::uint64_t generated = state.decoder->generated_tokens() - generated_before;
+  show_served(state, activity);
+  const auto [prompt_after, generated_after] = state.tokens();
+  const std::uint64_t prompt = prompt_after - prompt_before, generated = generated_after - generated_before;
   activity.prompt_tokens += prompt;
   activity.generated_tokens += generated;
   metrics.tokens_generated(prompt, generated);
@@ -51,10 +83,23 @@ void decode_step(Self self, Metrics& metrics, Activity& activity) {
 
 void take_weights(Self self, const SnapshotPtr& weights, Metrics& metrics, Activity& activity) {
   if (version_of(*weights) == self->state.decoder->version()) return;
+  self->state.newest = weights;
   const BusyTimer busy(activity.generator_busy_ns);
   const expected<void> taken = self->state.decoder->swap(weights);
   if (!taken) log_error("generator", "weights refused, the old ones stay: " + taken.error().message);
   metrics.publish(taken.has_value(), busy.seconds(), busy.seconds());
+}
+
+void show_good(const GeneratorState& state, Metrics& metrics, Activity& activity) {
+  activity.good_version = state.good->version();
+  metrics.good_policy(state.good->version());
+}
+
+void call_it_good(Self self, Metrics& metrics, Activity& activity) {
+  auto& state = self->state;
+  if (!state.good) return;
+  if (const auto taken = state.good->swap(state.newest); !taken) return log_error("generator", taken.error().message);
+  show_good(state, metrics, activity);
 }
 
 }  // namespace
@@ -65,41 +110,53 @@ GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> 
                                         Metrics* metrics, Activity* activity) {
   die_of_exceptions(self, GeneratorState::name);
   use_threads(threads);
-  self->state.decoder = std::make_unique<Decoder>(
-      *model, DecoderSettings{settings.model.max_context, settings.generation.kv_on_swap == "recompute",
-                              settings.pacing == "lockstep", settings.generation.dtype});
-  self->set_down_handler([self](const caf::down_msg& down) {
+  activity->served_turns = 0;
+  const DecoderSettings decoding{settings.model.max_context, settings.generation.kv_on_swap == "recompute",
+                                 settings.pacing == "lockstep", settings.generation.dtype};
+  self->state.decoder = std::make_unique<Decoder>(*model, decoding);
+  self->state.newest = model->weights;
+  if (settings.live.canary_share < 1) {
+    self->state.good = std::make_unique<Decoder>(*model, decoding);
+    show_good(self->state, *metrics, *activity);
+  }
+  self->set_down_handler([self, activity](const caf::down_msg& down) {
     auto& turns = self->state.turns;
     for (auto turn = turns.begin(); turn != turns.end();) {
       if (turn->second.asker != down.source) {
         ++turn;
         continue;
       }
-      self->state.decoder->cancel(turn->first);
+      turn->second.decoder->cancel(turn->first);
       turn = turns.erase(turn);
     }
+    show_served(self->state, *activity);
   });
   return {
-      [self](generate_atom, const TurnRequest& request) {
+      [self, activity](generate_atom, const TurnRequest& request) {
         auto& state = self->state;
         const auto asker =
             caf::actor_cast<caf::actor_addr>(self->current_sender());  // the promise takes the sender with it
         auto promise = self->make_response_promise<TurnReply>();
         const TurnId id = state.next_turn++;
-        if (const expected<void> started = state.decoder->start(id, request.prompt, request.sampling); !started) {
+        Decoder& decoder = request.good && state.good ? *state.good : *state.decoder;
+        const expected<void> started = decoder.start(id, request.prompt, request.sampling, request.served_since > 0);
+        if (!started) {
           promise.deliver(TurnReply(tl::unexpect, started.error()));
           return promise;
         }
         self->monitor(asker);
-        state.turns.emplace(id, GeneratorState::Asked{promise, asker, request.stream, request.choice});
+        state.turns.emplace(
+            id, GeneratorState::Asked{promise, asker, &decoder, request.stream, request.choice, request.served_since});
+        show_served(state, *activity);
         keep_stepping(self);
         return promise;
       },
       [=](weights_atom, const SnapshotPtr& weights) { take_weights(self, weights, *metrics, *activity); },
+      [=](good_atom) { call_it_good(self, *metrics, *activity); },
       [=](step_atom) {
         self->state.stepping = false;
         report_mailbox(self, *metrics);
-        decode_step(self, *metrics, *activity);
+        decode_step(self, settings.live.priority, *metrics, *activity);
         keep_stepping(self);
       },
   };

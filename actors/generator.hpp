@@ -15,15 +15,28 @@ struct GeneratorState {
   struct Asked {
     caf::typed_response_promise<TurnReply> promise;
     caf::actor_addr asker;
+    Decoder* decoder = nullptr;  // the newest policy's, or the good one's
     bool stream = false;
     std::size_t choice = 0;
-    std::size_t told = 0;  // tokens the asker of a stream has been sent
+    double served_since = 0;  // as in the request; 0: a training turn
+    double first_at = 0;      // when its first token was there, on the same clock; 0: not yet
+    std::size_t told = 0;     // tokens the asker of a stream has been sent
   };
 
-  std::unique_ptr<Decoder> decoder;
+  std::unique_ptr<Decoder> decoder;  // of the newest policy
+  std::unique_ptr<Decoder> good;     // of the last good one, where the newest is a canary
+  SnapshotPtr newest;
   std::map<TurnId, Asked> turns;
   TurnId next_turn = 1;
   bool stepping = false;  // a step message is on its way
+  std::uint64_t steps = 0;  // while turns of both kinds were live
+
+  // Fed and sampled so far.
+  std::pair<std::uint64_t, std::uint64_t> tokens() const {
+    if (!good) return {decoder->prompt_tokens(), decoder->generated_tokens()};
+    return {decoder->prompt_tokens() + good->prompt_tokens(), decoder->generated_tokens() + good->generated_tokens()};
+  }
+  std::size_t live() const { return decoder->live() + (good ? good->live() : 0); }
 
   ~GeneratorState() {  // nobody waits for an answer of a generator that has died
     for (auto& [id, asked] : turns) asked.promise.deliver(TurnReply(tl::unexpect, Error{generator_died}));

@@ -92,6 +92,31 @@ void recover(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics) {
   }
 }
 
+// The ratings decide on the newest policy.
+void heed_canary(Self self, const LiveSetup& setup, bool newest, double reward) {
+  if (self->state.going_back) return;
+  Canary& canary = *self->state.canary;
+  const Canary::Verdict verdict = canary.rated(newest, reward);
+  if (verdict == Canary::Verdict::wait) return;
+  const bool good = verdict == Canary::Verdict::good;
+  setup.metrics->canary(good);
+  log_info("live", std::string("the newest policy is ") + (good ? "the good one now: " : "bad: ") + canary.words());
+  if (good) return self->send(setup.generator, good_atom_v);
+  if (setup.settings.live.canary_action != "rollback") return;
+  self->state.going_back = true;
+  const auto version = static_cast<Version>(setup.activity->good_version);
+  self->request(setup.gatekeeper, caf::infinite, rollback_atom_v, guard_atom_v, version)
+      .then(
+          [self](const CheckpointReply& reply) {
+            self->state.going_back = false;
+            if (!reply.error.empty()) log_warning("live", "no rollback: " + reply.error);
+          },
+          [self](const caf::error& error) {
+            self->state.going_back = false;
+            log_warning("live", "no rollback: " + caf::to_string(error));
+          });
+}
+
 // The exact tokens of a conversation that goes on: what the policy sampled is never made again from its text.
 Opened open(LiveState& state, const Tokenizer& tokenizer, const Opening& opening) {
   Opened opened;
@@ -137,30 +162,34 @@ LiveAnswer session_call(LiveState& state, const SessionCall& call, int batch) {
 
 const char* LiveState::name = "live";
 
-LiveActor::behavior_type live(Self self, std::shared_ptr<Interactions> interactions,
-                              std::shared_ptr<const Tokenizer> tokenizer, GatekeeperActor gatekeeper, int batch,
-                              Metrics* metrics) {
+LiveActor::behavior_type live(Self self, std::shared_ptr<const LiveSetup> setup) {
   die_of_exceptions(self, LiveState::name);
-  self->state.interactions = std::move(interactions);
+  self->state.interactions = setup->interactions;
+  self->state.canary.emplace(setup->settings.live);
+  const GatekeeperActor gatekeeper = setup->gatekeeper;
+  Metrics* const metrics = setup->metrics;
   return {
       [=](start_atom) {
         recover(self, gatekeeper, metrics);
         teach(self, gatekeeper, metrics);
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
       },
-      [=](open_atom, const Opening& opening) { return open(self->state, *tokenizer, opening); },
+      [=](open_atom, const Opening& opening) { return open(self->state, *setup->tokenizer, opening); },
       [self](store_atom, const Interaction& interaction) { good(self->state.interactions->record(interaction)); },
       [=](feedback_atom, const Feedback& feedback) {
         LiveAnswer answer = answer_or_fault(self->state.interactions->feedback(feedback, unix_now()));
         metrics->feedback(answer.status);
         teach(self, gatekeeper, metrics);
+        if (answer.rated_newest && setup->settings.live.canary_share < 1)
+          heed_canary(self, *setup, *answer.rated_newest, feedback.reward);
         return answer;
       },
       [=](session_atom, const SessionCall& call) {
-        LiveAnswer answer = session_call(self->state, call, batch);
+        LiveAnswer answer = session_call(self->state, call, setup->settings.batch);
         teach(self, gatekeeper, metrics);
         return answer;
       },
+      [self](guard_atom) { self->state.canary->begin_anew(); },
       [=](forget_atom, const std::string& client) {
         auto promise = self->make_response_promise<LiveAnswer>();
         const auto report = self->state.interactions->forget(client);

@@ -2,20 +2,33 @@
 // Learning from the service's own traffic: the actor around runtime/live/interactions.hpp. Answers are remembered when
 // they are served; rewarded ones ask the gatekeeper for a permit, and become trajectories when they get it.
 #include <memory>
+#include <optional>
 
 #include "actors/protocol/interfaces.hpp"
+#include "runtime/activity.hpp"
+#include "runtime/live/canary.hpp"
 #include "runtime/live/interactions.hpp"
 
 namespace millrace {
 
+struct LiveSetup {
+  std::shared_ptr<Interactions> interactions;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  GatekeeperActor gatekeeper;
+  GeneratorActor generator;
+  Settings settings;
+  Metrics* metrics = nullptr;
+  const Activity* activity = nullptr;
+};
+
 struct LiveState {
   std::shared_ptr<Interactions> interactions;
-  bool asking = false;  // a permit has been asked for
+  std::optional<Canary> canary;
+  bool going_back = false;  // from a bad canary: ratings say nothing new of it
+  bool asking = false;      // a permit has been asked for
   static const char* name;
 };
 
-LiveActor::behavior_type live(LiveActor::stateful_pointer<LiveState> self, std::shared_ptr<Interactions> interactions,
-                              std::shared_ptr<const Tokenizer> tokenizer, GatekeeperActor gatekeeper, int batch,
-                              Metrics* metrics);
+LiveActor::behavior_type live(LiveActor::stateful_pointer<LiveState> self, std::shared_ptr<const LiveSetup> setup);
 
 }  // namespace millrace

@@ -15,6 +15,7 @@ void ask_guard(Self self, const ObserverSetup& setup, const Report& report) {
   const std::string wrong = state.guard ? state.guard->judge(report) : "";
   if (wrong.empty()) return;
   setup.metrics->guard_alarm();
+  if (setup.live) self->send(setup.live, guard_atom_v);
   log_warning("guard", wrong + " (version " + std::to_string(state.latest.policy_version) + ", last good one " +
                            std::to_string(state.guard->last_good()) + ")");
   if (setup.guard.action == "stop") {

@@ -4,6 +4,7 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
+#include "runtime/give_way.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -21,6 +22,7 @@ void accumulate(PolicyLearnerState& state, const LearnerSetup& setup, ValuedPack
     advantages.push_back(std::move(valued.advantages));
     state.batch_tokens += valued.trajectory->sequence.tokens.size();
   }
+  GiveWay give_way(*setup.activity, setup.settings.live.priority);
   if (!sequences.empty()) state.mini_batches->add(sequences, advantages);
   for (ValuedTrajectory& valued : pack.trajectories) {
     StageSeconds seconds = valued.trajectory->seconds;
@@ -30,6 +32,7 @@ void accumulate(PolicyLearnerState& state, const LearnerSetup& setup, ValuedPack
     setup.metrics->stages(seconds);
     state.batch.push_back(std::move(valued));
   }
+  give_way.end();
 }
 
 // What the batch itself says, before anything else is known of the step.

@@ -129,9 +129,10 @@ expected<ReplayReport> replay(const ReplayOptions& options, const std::function<
       expected<Trajectory> trajectory = ledger->read(learned.id);
       if (!trajectory) return tl::unexpected(trajectory.error());
       if (spec) {
-        const Score score = spec->score(trajectory->answer, trajectory->expected);
-        trajectory->sequence.rewards.back() += static_cast<float>(score.total - trajectory->score.total);
-        trajectory->score = score;
+        const expected<Score> score = spec->ask({trajectory->answer, trajectory->expected, trajectory->task});
+        if (!score) return fail("trajectory " + std::to_string(learned.id) + ": " + score.error().message);
+        trajectory->sequence.rewards.back() += static_cast<float>(score->total - trajectory->score.total);
+        trajectory->score = *score;
       }
       batch.push_back(std::move(*trajectory));
       passes.push_back(learned.pass);

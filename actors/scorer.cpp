@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 
+#include <caf/send.hpp>
+
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/timespan.hpp"
@@ -75,6 +77,13 @@ SpecReply change_spec(Self self, const ScorerSetup& setup, const SpecChange& cha
   }
   const auto spec = state.resolve(change, setup.directory);
   if (!spec) return {state.info(), spec.error().message, SpecFault::invalid};
+  // What waits is scored again at once, in the ledger's own commit; a remote scorer takes too long for that.
+  const bool asks = (*spec)->remote() || (change.ramp_s > 0 && state.preference->current().spec->remote());
+  if (change.in_flight == InFlight::rescore && asks) {
+    return {state.info(),
+            "\"in_flight\": \"rescore\" cannot ask remote scorers (http, judge): expected keep, finish or expire",
+            SpecFault::invalid};
+  }
   state.plan = SpecPlan{
       ++state.plans, change, state.preference->current().spec, *spec, 0, change.ramp_s > 0 ? ramp_stages : 1, 0};
   if (change.after_s > 0) {
@@ -86,17 +95,45 @@ SpecReply change_spec(Self self, const ScorerSetup& setup, const SpecChange& cha
   return {state.info(), "", {}};
 }
 
-}  // namespace
-
-const char* ScorerState::name = "scorer";
-
-ScoreReply ScorerState::score(const ScoreRequest& request) const {
-  const SpecEntry& entry = preference->entry_for(request.begun);
-  Score score = entry.spec->score(request.answer, request.expected_answer);
-  score.spec_version = entry.version;
+ScoreReply under(std::uint64_t version, Score score) {
+  score.spec_version = version;
   if (!std::isfinite(score.total)) return fail("reward of spec " + score.spec + " is not finite");
   return score;
 }
+
+// Scores under the spec in force: here and now, or by asking somebody else, who answers with the number of the
+// question.
+void score(Self self, const ScorerSetup& setup, OpenScore open) {
+  auto& state = self->state;
+  const SpecEntry& entry = state.preference->entry_for(open.request.begun);
+  const ScoreRequest& request = open.request;
+  if (!entry.spec->remote()) {
+    open.promise.deliver(under(entry.version, entry.spec->score(request.answer, request.expected_answer)));
+    return;
+  }
+  const std::uint64_t number = state.next_open++;
+  setup.asker->ask(entry.spec, {request.answer, request.expected_answer, request.task},
+                   [address = self->address(), number](const ScoreReply& reply) {
+                     if (const auto scorer = caf::actor_cast<caf::actor>(address))
+                       caf::anon_send(scorer, score_atom_v, number, reply);
+                   });
+  open.spec_version = entry.version;
+  state.open.emplace(number, std::move(open));
+}
+
+void answered(Self self, const ScorerSetup& setup, std::uint64_t number, const ScoreReply& reply) {
+  auto& state = self->state;
+  OpenScore open = std::move(state.open.extract(number).mapped());
+  const SpecEntry& now = state.preference->current();
+  // After a shift that scores again what is in flight, this is in flight, too.
+  if (now.in_flight == InFlight::rescore && now.version != open.spec_version)
+    return score(self, setup, std::move(open));
+  open.promise.deliver(reply ? under(open.spec_version, *reply) : reply);
+}
+
+}  // namespace
+
+const char* ScorerState::name = "scorer";
 
 expected<SpecPtr> ScorerState::resolve(const SpecChange& change, const std::string& directory) const {
   if (change.restore) {
@@ -130,8 +167,11 @@ ScorerActor::behavior_type scorer(Self self, Preference preference, ScorerSetup 
   return {
       [=](score_atom, const ScoreRequest& request) {
         report_mailbox(self, *setup.metrics);
-        return self->state.score(request);
+        auto promise = self->make_response_promise<ScoreReply>();
+        score(self, setup, {request, 0, promise});
+        return promise;
       },
+      [=](score_atom, std::uint64_t number, const ScoreReply& reply) { answered(self, setup, number, reply); },
       [self](spec_atom) { return self->state.info(); },
       [=](spec_atom, const SpecChange& change) { return change_spec(self, setup, change); },
       [self](history_atom) {

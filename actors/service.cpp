@@ -83,6 +83,7 @@ struct Service::State {
   nlohmann::json configured_spec;  // document of the spec that the config named last
   caf::actor_system_config config;
   std::unique_ptr<caf::actor_system> system;
+  std::optional<Asker> asker;  // its threads end before the actor system that they answer to
   std::shared_ptr<FrontDoor> door = std::make_shared<FrontDoor>();
   std::optional<HttpServer> http;
   Wiring wiring;
@@ -142,6 +143,8 @@ expected<Service> Service::start(ServiceOptions options) {
   if (!resumption->checkpoint) model->weights = renumbered(*model->weights, resumption->version);
   expected<Interactions> interactions = Interactions::open(settings.state.directory, settings.live);
   if (!interactions) return tl::unexpected(interactions.error());
+  expected<Redaction> redaction = Redaction::read(settings.live.redact_file);
+  if (!redaction) return tl::unexpected(redaction.error());
 
   state->configured_spec = spec->document();
   const double now = unix_now();
@@ -150,6 +153,7 @@ expected<Service> Service::start(ServiceOptions options) {
   if (!preference) return tl::unexpected(preference.error());
 
   state->system = std::make_unique<caf::actor_system>(configure(state->config));
+  state->asker.emplace(settings.reward.parallel);
   Parts parts{std::make_shared<const Model>(std::move(*model)),
               std::move(*preference),
               configured,
@@ -165,6 +169,8 @@ expected<Service> Service::start(ServiceOptions options) {
               &state->activity,
               pretrained,
               &state->events,
+              &*state->asker,
+              std::make_shared<const Redaction>(std::move(*redaction)),
               state->options.learn};
   State* raw = state.get();
   state->wiring = spawn_service(
@@ -190,7 +196,8 @@ expected<Service> Service::start(ServiceOptions options) {
     log_error("watchdog", what + " hangs (supervision.hang_s): the process ends");
     _exit(1);
   });
-  log_info("service", "listening on http://" + settings.http.address + ":" + std::to_string(state->http->port()));
+  log_info("service", std::string("listening on http") + (settings.http.certificate_file.empty() ? "" : "s") + "://" +
+                          settings.http.address + ":" + std::to_string(state->http->port()));
   return Service(std::move(state));
 }
 

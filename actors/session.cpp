@@ -4,6 +4,7 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/generator.hpp"
+#include "actors/timespan.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
@@ -97,8 +98,10 @@ void ask_for_turn(Self self) {
 
 void ask_for_score(Self self, Ending ending) {
   auto& state = self->state;
-  self->request(state.setup->scorer, std::chrono::seconds(60), score_atom_v,
-                ScoreRequest{state.episode->answer(), state.episode->expected_answer(), state.created})
+  state.scoring = true;
+  self->request(
+          state.setup->scorer, timespan_of(state.setup->settings.environment.deadline_s), score_atom_v,
+          ScoreRequest{state.episode->answer(), state.episode->expected_answer(), state.episode->task(), state.created})
       .then(
           [self, ending](const ScoreReply& reply) {
             self->state.seconds.score += self->state.lap();
@@ -142,7 +145,11 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
         if (const auto begun = state.episode->begin(*task); !begun) return fail_environment(self, begun.error());
         ask_for_turn(self);
       },
-      [self](expire_atom) { submit(self, Ending::failed, Outcome::expired, "deadline"); },
+      [self](expire_atom) {
+        if (self->state.scoring)
+          return submit(self, Ending::failed, Outcome::score_failed, "no score before the deadline");
+        submit(self, Ending::failed, Outcome::expired, "deadline");
+      },
   };
 }
 

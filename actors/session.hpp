@@ -19,6 +19,7 @@ struct SessionState {
   Sampling sampling;
   StageSeconds seconds;
   double created = 0;
+  bool scoring = false;  // the last turn is over
   std::chrono::steady_clock::time_point stage_started;
 
   double lap();  // seconds since the last lap

@@ -90,20 +90,23 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const auto sessions = std::make_shared<const SessionSetup>(
       SessionSetup{gatekeeper_actor, gatekeeper_actor, generator_at.actor, scorer_at.actor, parts.model->tokenizer,
                    parts.make_environment, settings, parts.metrics});
-  const auto routes = std::make_shared<const GatewaySetup>(
-      GatewaySetup{gatekeeper_actor, generator_at.actor, scorer_at.actor, observer_at.actor, live_at.actor, parts.model,
-                   settings, parts.metrics, parts.events, parts.request_drain, parts.activity});
+  const auto routes = std::make_shared<const GatewaySetup>(GatewaySetup{
+      gatekeeper_actor, generator_at.actor, scorer_at.actor, observer_at.actor, live_at.actor, parts.model, settings,
+      parts.metrics, parts.events, parts.request_drain, parts.activity, parts.asker, parts.redaction});
 
-  const auto spawn_observer = [&system, parts, on_step, evaluator = evaluator_at.actor, gatekeeper_actor](Version) {
-    return actors_of(system.spawn(observer, ObserverSetup{parts.settings.guard, parts.settings.evaluation, evaluator,
-                                                          gatekeeper_actor, parts.metrics, parts.activity, on_step}));
+  const auto spawn_observer = [&system, parts, on_step, evaluator = evaluator_at.actor, live = live_at.actor,
+                               gatekeeper_actor](Version) {
+    return actors_of(
+        system.spawn(observer, ObserverSetup{parts.settings.guard, parts.settings.evaluation, evaluator,
+                                             gatekeeper_actor, live, parts.metrics, parts.activity, on_step}));
   };
   const auto spawn_evaluator = [&system, parts, sessions, learner](Version) {
     return actors_of(system.spawn<caf::detached>(evaluator, parts.model, *sessions, learner.threads));
   };
-  const auto spawn_live = [&system, parts, gatekeeper_actor](Version) {
-    return actors_of(system.spawn(live, parts.interactions, parts.model->tokenizer, gatekeeper_actor,
-                                  parts.settings.batch, parts.metrics));
+  const auto spawn_live = [&system, parts, gatekeeper_actor, generator = generator_at.actor](Version) {
+    return actors_of(system.spawn(
+        live, std::make_shared<const LiveSetup>(LiveSetup{parts.interactions, parts.model->tokenizer, gatekeeper_actor,
+                                                          generator, parts.settings, parts.metrics, parts.activity})));
   };
   // One that is started again finds what was in force in its file.
   const auto spawn_scorer = [&system, parts, gatekeeper_actor, first = std::make_shared<bool>(true)](Version) {
@@ -113,9 +116,9 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
       auto opened = Preference::open(preference_file(parts.settings), parts.configured, now);
       if (opened) preference = std::move(*opened);
     }
-    return actors_of(
-        system.spawn(scorer, std::move(preference),
-                     ScorerSetup{parts.settings.reward.directory, parts.metrics, gatekeeper_actor, parts.events}));
+    return actors_of(system.spawn(
+        scorer, std::move(preference),
+        ScorerSetup{parts.settings.reward.directory, parts.metrics, gatekeeper_actor, parts.events, parts.asker}));
   };
   const auto spawn_generator = [&system, parts, learner, latest](Version) {
     auto model = std::make_shared<Model>(*parts.model);

@@ -11,11 +11,13 @@
 #include "actors/protocol/interfaces.hpp"
 #include "runtime/activity.hpp"
 #include "runtime/environment.hpp"
-#include "runtime/pretrained_value.hpp"
-#include "runtime/live/interactions.hpp"
-#include "runtime/reward.hpp"
 #include "runtime/event_hub.hpp"
+#include "runtime/live/interactions.hpp"
+#include "runtime/live/redaction.hpp"
 #include "runtime/preference.hpp"
+#include "runtime/pretrained_value.hpp"
+#include "runtime/reward.hpp"
+#include "runtime/rewards/asker.hpp"
 
 namespace millrace {
 
@@ -39,6 +41,8 @@ struct Parts {
   Activity* activity = nullptr;
   std::shared_ptr<const PretrainedValue> pretrained;
   EventHub* events = nullptr;
+  Asker* asker = nullptr;
+  std::shared_ptr<const Redaction> redaction = nullptr;
   bool learn = true;  // false: no session begins
 };
 

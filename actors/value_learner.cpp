@@ -6,6 +6,7 @@
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/give_way.hpp"
 
 namespace millrace {
 
@@ -43,11 +44,13 @@ ValuedPack value(ValueLearnerState& state, const LearnerSetup& setup, const Take
     }
     return pack;
   }
+  GiveWay give_way(*setup.activity, setup.settings.live.priority);
   std::vector<Valuation> valuations = state.learner->arrive(sequences);
   for (std::size_t i = 0; i < valuations.size(); ++i) {
     pack.trajectories[i].advantages = std::move(valuations[i].advantages);
     pack.trajectories[i].value_seconds = busy.seconds() / static_cast<double>(valuations.size());
   }
+  give_way.end();
   return pack;
 }
 
@@ -58,7 +61,8 @@ ValueReport update(ValueLearnerState& state, const LearnerSetup& setup) {
     return {.explained_variance = std::nan(""), .policy_steps = true};
   }
   const BusyTimer busy(setup.activity->value_busy_ns);
-  const ValueStep step = state.learner->step();
+  GiveWay give_way(*setup.activity, setup.settings.live.priority);
+  const ValueStep step = state.learner->step([&] { give_way.next(); });
   setup.activity->learner_token_passes +=
       state.batch_tokens * static_cast<std::uint64_t>(setup.settings.value.updates_per_step);
   state.batch_tokens = 0;

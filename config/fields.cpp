@@ -85,12 +85,13 @@ std::vector<Field> fields_of(Settings& s) {
        "standard deviation of its first weights"},
 
       {"environment.name", &s.environment.name, any(), "",
-       "writing, calculator, letters, turns, guess, shell, process, openenv, or live: only applications' traffic is "
-       "trained"},
+       "writing, calculator, letters, turns, guess, shell, process, openenv, http, or live: only applications' traffic "
+       "is trained"},
       {"environment.data", &s.environment.data, any(), "",
        "file or folder with the tasks; empty = the environment's own"},
       {"environment.command", &s.environment.command, any(), "", "process: the program that is the environment"},
-      {"environment.url", &s.environment.url, any(), "", "openenv: the server's ws://HOST:PORT/ws"},
+      {"environment.url", &s.environment.url, any(), "",
+       "openenv: the server's ws://HOST:PORT/ws; http: http://HOST:PORT/PATH"},
       {"environment.action", &s.environment.action, any(), "",
        "openenv: the action as JSON; $text stands for the turn's text, $number for the first number in it"},
       {"environment.observation", &s.environment.observation, any(), "",
@@ -102,10 +103,12 @@ std::vector<Field> fields_of(Settings& s) {
       {"environment.max_tokens", &s.environment.max_tokens, from_to(2, most_tokens), "tokens",
        "of a whole trajectory, prompt included"},
       {"environment.deadline_s", &s.environment.deadline_s, above_to(0, most_seconds), "seconds",
-       "a session may last from its permit to its last turn"},
+       "a session may last from its permit to its score"},
 
       {"reward.spec", &s.reward.spec, any(), "", "name of a file in reward.directory, without .json"},
       {"reward.directory", &s.reward.directory, any(), "", "folder of the reward specs"},
+      {"reward.parallel", &s.reward.parallel, from_to(1, 1024), "answers",
+       "that remote scorers are asked about at a time"},
 
       {"sessions.limit", &s.sessions.limit, from_to(1, 65536), "sessions", "live training sessions"},
 
@@ -115,6 +118,22 @@ std::vector<Field> fields_of(Settings& s) {
        "after an answer until feedback comes too late; also until an idle /rl session ends"},
       {"live.client_limit", &s.live.client_limit, from_to(0, most), "trajectories",
        "that one client may teach in an hour; 0 = any number"},
+      {"live.max_reward", &s.live.max_reward, above_to(0, 1e6), "",
+       "largest reward, of either sign, that feedback may give"},
+      {"live.redact_file", &s.live.redact_file, any(), "",
+       "a Perl-compatible pattern a line: what matches is blacked out before it is stored, and never trained on"},
+      {"live.canary_share", &s.live.canary_share, above_to(0, 1), "",
+       "of the clients, whom the newest policy answers; the last good one answers the rest; 1 = no canary"},
+      {"live.canary_ratings", &s.live.canary_ratings, from_to(1, most), "ratings",
+       "of either policy before the newest is judged"},
+      {"live.canary_margin", &s.live.canary_margin, from_to(0, 1e6), "",
+       "of mean rating, by which the newest may be worse and become the good one"},
+      {"live.canary_action", &s.live.canary_action, one_of({"rollback", "hold"}), "",
+       "on a bad canary: policy, critic and optimizers go back to a checkpoint of the good one, or it stays a canary"},
+      {"live.priority", &s.live.priority, from_to(0, 100), "",
+       "while applications are served: decode steps for them alone after each step for all, and how many times as long "
+       "as "
+       "its last pass a learner pauses; 0 = serving and training are equals"},
 
       {"generation.max_tokens", &s.generation.max_tokens, from_to(1, most_tokens), "tokens", "new tokens a turn"},
       {"generation.temperature", &s.generation.temperature, above_to(0, 100), "", "of sampling"},
@@ -173,6 +192,9 @@ std::vector<Field> fields_of(Settings& s) {
       {"http.port", &s.http.port, from_to(0, 65535), "", "0 = any free port"},
       {"http.token_file", &s.http.token_file, any(), "",
        "lines of ROLE TOKEN [NAME], or one token; required when address is not loopback"},
+      {"http.certificate_file", &s.http.certificate_file, any(), "",
+       "PEM, with its chain: the service speaks TLS; needs key_file"},
+      {"http.key_file", &s.http.key_file, any(), "", "PEM, the certificate's private key"},
       {"http.requests_per_second", &s.http.requests_per_second, from_to(0, most), "requests",
        "of all callers together, probes not counted; 0 = no limit"},
 

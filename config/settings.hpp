@@ -30,18 +30,19 @@ struct EnvironmentSettings {
   std::string name = "writing";  // one of runtime/environments/environment.cpp's
   std::string data;              // file or folder with the tasks; empty = the environment's own
   std::string command;           // of `process`: the program, run by /bin/sh
-  std::string url;               // of `openenv`: ws://HOST:PORT/ws
+  std::string url;               // of `openenv`: ws://HOST:PORT/ws; of `http`: http://HOST:PORT/PATH
   std::string action = R"({"message": "$text"})";  // of `openenv`: what a turn becomes
   std::string observation;       // of `openenv`: the field that the policy reads; empty = all of it as JSON
   double step_timeout_s = 30;    // seconds an environment outside the service may take for a step
   int max_turns = 1;             // a session with more is truncated
   int max_tokens = 2048;         // tokens of a whole trajectory, prompt included
-  double deadline_s = 120;       // seconds a session may last from its permit to its last turn
+  double deadline_s = 120;       // seconds a session may last from its permit to its score
 };
 
 struct RewardSettings {
   std::string spec = "chuunibyou";  // name of a file in reward.directory, without .json
   std::string directory = "config/rewards";
+  int parallel = 16;  // answers that remote scorers are asked about at a time
 };
 
 struct SessionSettings {
@@ -53,6 +54,17 @@ struct LiveSettings {
   int max_lag = 64;         // versions its tokens may be behind the learner: feedback comes late
   double expire_s = 3600;   // seconds after an answer until its feedback comes too late; also an idle session's end
   int client_limit = 0;     // trajectories an hour that one client may teach; 0 = any number
+  double max_reward = 10;   // largest reward, either sign, that feedback may give: none outshouts all others
+  std::string redact_file;  // rules of what must not be kept (runtime/live/redaction.hpp); empty = none
+  // The newest policy answers this share of clients, the last good one the rest, until both have been rated so often:
+  // then the newest becomes the good one, unless its mean rating is worse by more than the margin. Share 1: no canary.
+  double canary_share = 1;
+  int canary_ratings = 32;
+  double canary_margin = 0.1;
+  std::string canary_action = "rollback";  // on a bad one: rollback (to a checkpoint of the good one) | hold
+  // While applications are being served: decode steps for them alone after each step for all, and how many times as
+  // long as its last pass a learner pauses. 0 = serving and training are equals.
+  int priority = 1;
 };
 
 struct GenerationSettings {
@@ -114,6 +126,8 @@ struct HttpSettings {
   std::string address = "127.0.0.1";
   int port = 8700;                    // 0 = any free port
   std::string token_file;             // who may do what (runtime/callers.hpp); required when address is not loopback
+  std::string certificate_file;       // PEM, with its chain: TLS instead of bare HTTP; needs key_file
+  std::string key_file;               // PEM
   double requests_per_second = 2000;  // of all callers together, probes not counted; 0 = no limit
 };
 

@@ -273,6 +273,16 @@ FLOW = board("flow", "Millrace / Flow", "Where trajectories are, how long they t
 ])
 
 OPERATION = board("operation", "Millrace / Operation", "Is the service itself well?", [
+    row("Applications"),
+    lines("Answers, p99", "From the request to the first token, and to the last one. Raise live.priority where training makes "
+          "it slow.", "s", q(quantile(0.99, "serving_first_token_seconds"), "first token"),
+          q(quantile(0.99, "serving_duration_seconds"), "whole answer"), low=0),
+    lines("Token by token", "From one token of an answer to the next.", "s",
+          q(quantile(0.5, "serving_token_seconds"), "median"), q(quantile(0.99, "serving_token_seconds"), "p99"), low=0),
+    lines("Feedback", "Rewards that clients sent, by the answer they got: 200 taken, 404 unknown, 409 contradictory, 410 late.",
+          "cps", q(rate("feedback_total", "code"), "{{code}}"), stack=True, low=0),
+    lines("Canary", "The newest policy, and the last good one that answers whom it does not; 0: no canary.", "none",
+          q(m("policy_version"), "newest"), q(m("good_policy_version"), "good"), low=0),
     row("Process"),
     stat("Up", "Whether the last scrape succeeded.", "none", f"min({m('up')})", thresholds=steps((None, RED), (1, GREEN)),
          mappings=[{"type": "value", "options": {"0": {"text": "down", "color": RED}, "1": {"text": "up", "color": GREEN}}}]),

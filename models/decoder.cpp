@@ -119,20 +119,21 @@ struct Decoder::State {
   }
 
   // Batch-invariant: nothing is borrowed, and where a prompt is cut depends on itself only.
-  void feed_each_alone() {
-    for (std::size_t slot = 0; slot < turns.size(); ++slot) {
+  void feed_each_alone(std::size_t first) {
+    for (std::size_t slot = 0; slot < first; ++slot) {
       const std::int64_t count = std::min(turns[slot].missing(), chunk);
       if (count > 0) feed({feed_of(slot, count)});
     }
   }
 
-  // Brings up to `chunk` tokens into the cache: prompts, or whole turns after a swap that recomputes.
-  void feed_prompts() {
-    if (settings.batch_invariant) return feed_each_alone();
+  // Brings up to `chunk` tokens of the first turns into the cache: prompts, or whole turns after a swap that
+  // recomputes.
+  void feed_prompts(std::size_t first) {
+    if (settings.batch_invariant) return feed_each_alone(first);
     std::int64_t room = chunk;
     while (room > 0) {
       std::vector<Feed> feeds;
-      for (std::size_t slot = 0; slot < turns.size() && room > 0; ++slot) {
+      for (std::size_t slot = 0; slot < first && room > 0; ++slot) {
         Turn& turn = turns[slot];
         if (turn.missing() > 0 && turn.current == turn.cached) borrow(slot);
         const std::int64_t count = std::min(turn.missing(), room);
@@ -145,11 +146,11 @@ struct Decoder::State {
     }
   }
 
-  // One token of every turn goes through: its last one, or the next of a prompt that is not in yet.
-  at::Tensor next_logits() {
+  // One token of each of the first turns goes through: its last one, or the next of a prompt that is not in yet.
+  at::Tensor next_logits(std::size_t first) {
     Tokens tokens;
     std::vector<std::int64_t> positions;
-    for (Turn& turn : turns) {
+    for (Turn& turn : std::span(turns).first(first)) {
       tokens.push_back(turn.tokens[static_cast<std::size_t>(turn.cached)]);
       positions.push_back(turn.cached);
       turn.fed(1);
@@ -159,7 +160,7 @@ struct Decoder::State {
     }
     if (!settings.batch_invariant) return transformer.next_logits(tokens, positions);
     std::vector<at::Tensor> rows;
-    for (std::size_t slot = 0; slot < turns.size(); ++slot) {
+    for (std::size_t slot = 0; slot < first; ++slot) {
       rows.push_back(
           transformer.next_logits({&tokens[slot], 1}, {&positions[slot], 1}, static_cast<std::int64_t>(slot)));
     }
@@ -172,6 +173,7 @@ struct Decoder::State {
     turn.tokens.push_back(drawn.token);
     result.tokens.push_back(drawn.token);
     result.logp.push_back(drawn.logp);
+    if (turn.sampling.top_logprobs > 0) result.top.push_back(drawn.top);
     result.versions.push_back(transformer.snapshot().version);
     result.last_weights = transformer.snapshot().version;
     ++sampled;
@@ -186,13 +188,30 @@ struct Decoder::State {
     return std::find_if(turns.begin(), turns.end(), [id](const Turn& turn) { return turn.result.id == id; });
   }
 
-  // The last turn takes the place of the one that leaves.
-  void remove(std::size_t slot) {
-    const std::size_t last = turns.size() - 1;
-    if (slot != last) {
-      transformer.copy(static_cast<std::int64_t>(last), static_cast<std::int64_t>(slot), turns[last].cached);
-      turns[slot] = std::move(turns[last]);
+  void move(std::size_t from, std::size_t to) {
+    if (from == to) return;
+    transformer.copy(static_cast<std::int64_t>(from), static_cast<std::int64_t>(to), turns[from].cached);
+    turns[to] = std::move(turns[from]);
+  }
+
+  // A new turn; urgent ones stand before all others.
+  Turn& add(Turn turn, bool is_urgent) {
+    turns.push_back(std::move(turn));
+    if (!is_urgent) return turns.back();
+    std::swap(turns[urgent], turns.back());
+    if (urgent + 1 < turns.size()) {
+      transformer.copy(static_cast<std::int64_t>(urgent), std::ssize(turns) - 1, turns.back().cached);
     }
+    return turns[urgent++];
+  }
+
+  // The last urgent turn takes the place of an urgent one that leaves, the last of all the place that is empty then.
+  void remove(std::size_t slot) {
+    if (slot < urgent) {
+      move(--urgent, slot);
+      slot = urgent;
+    }
+    move(turns.size() - 1, slot);
     turns.pop_back();
   }
 
@@ -200,6 +219,7 @@ struct Decoder::State {
   const std::shared_ptr<const Tokenizer> tokenizer;
   CachedTransformer transformer;
   std::vector<Turn> turns;
+  std::size_t urgent = 0;  // of the turns, the first ones
   std::uint64_t prompt_fed = 0;
   std::uint64_t sampled = 0;
 };
@@ -207,7 +227,7 @@ struct Decoder::State {
 Decoder::Decoder(const Model& model, DecoderSettings settings) : state_(std::make_unique<State>(model, settings)) {}
 Decoder::~Decoder() = default;
 
-expected<void> Decoder::start(TurnId id, const Tokens& prompt, const Sampling& sampling) {
+expected<void> Decoder::start(TurnId id, const Tokens& prompt, const Sampling& sampling, bool urgent) {
   State& s = *state_;
   if (auto good = check(sampling); !good) return good;
   if (prompt.empty()) return fail("the prompt is empty");
@@ -221,8 +241,10 @@ expected<void> Decoder::start(TurnId id, const Tokens& prompt, const Sampling& s
     }
   }
   if (s.find(id) != s.turns.end()) return fail("turn " + std::to_string(id) + " is already live");
-  Turn& turn = s.turns.emplace_back(
-      Turn{.result = {}, .tokens = prompt, .sampling = sampling, .text = Detokenizer(*s.tokenizer), .tail = {}});
+  const c10::InferenceMode no_gradients;
+  Turn& turn =
+      s.add(Turn{.result = {}, .tokens = prompt, .sampling = sampling, .text = Detokenizer(*s.tokenizer), .tail = {}},
+            urgent);
   turn.result.id = id;
   turn.prompt = static_cast<std::int64_t>(prompt.size());
   return {};
@@ -234,14 +256,15 @@ void Decoder::cancel(TurnId id) {
   if (found != state_->turns.end()) state_->remove(static_cast<std::size_t>(found - state_->turns.begin()));
 }
 
-std::vector<FinishedTurn> Decoder::step() {
+std::vector<FinishedTurn> Decoder::step(bool urgent_only) {
   State& s = *state_;
   std::vector<FinishedTurn> finished;
-  if (s.turns.empty()) return finished;
+  const std::size_t stepping = urgent_only ? s.urgent : s.turns.size();
+  if (stepping == 0) return finished;
   const c10::InferenceMode no_gradients;
-  s.feed_prompts();
-  const at::Tensor logits = s.next_logits();
-  for (std::size_t i = s.turns.size(); i-- > 0;) {  // backwards: a turn that leaves moves only one that is done
+  s.feed_prompts(stepping);
+  const at::Tensor logits = s.next_logits(stepping);
+  for (std::size_t i = stepping; i-- > 0;) {  // backwards: a turn that leaves moves only such as are done
     Turn& turn = s.turns[i];
     if (turn.cached < static_cast<std::int64_t>(turn.tokens.size())) continue;
     const Drawn drawn = draw(logits[static_cast<std::int64_t>(i)], turn.sampling, turn.result.tokens.size());
@@ -272,10 +295,12 @@ SampledTokens Decoder::sampled_since(TurnId id, std::size_t from) const {
   const FinishedTurn& so_far = turn->result;
   return {{so_far.tokens.begin() + first, so_far.tokens.end()},
           {so_far.logp.begin() + first, so_far.logp.end()},
-          {so_far.versions.begin() + first, so_far.versions.end()}};
+          {so_far.versions.begin() + first, so_far.versions.end()},
+          so_far.top.empty() ? std::vector<TopTokens>() : std::vector(so_far.top.begin() + first, so_far.top.end())};
 }
 
 std::size_t Decoder::live() const { return state_->turns.size(); }
+std::size_t Decoder::urgent() const { return state_->urgent; }
 Version Decoder::version() const { return state_->transformer.snapshot().version; }
 std::uint64_t Decoder::prompt_tokens() const { return state_->prompt_fed; }
 std::uint64_t Decoder::generated_tokens() const { return state_->sampled; }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/expected.hpp"
@@ -21,7 +22,11 @@ struct Sampling {
   int max_tokens = 24;       // >= 1; cut to what the context leaves
   std::uint64_t seed = 0;    // same seed, same prompt, same weights: same tokens, whatever else is in the batch
   std::vector<std::string> stop = {};  // texts that end the turn; their tokens are kept
+  int top_logprobs = 0;                // most likely tokens to report beside each sampled one
 };
+
+// A token's most likely alternatives, best first, with log-probs at the turn's temperature over the whole vocabulary.
+using TopTokens = std::vector<std::pair<TokenId, float>>;
 
 enum class Finish { stop, length };  // stop: end-of-turn token or a stop text
 
@@ -30,6 +35,7 @@ struct FinishedTurn {
   Tokens tokens;                  // the end-of-turn token included when it was sampled; nothing is ever added
   std::vector<float> logp;        // [tokens]
   std::vector<Version> versions;  // [tokens]
+  std::vector<TopTokens> top = {};  // [tokens], empty where none were asked for
   Finish finish = Finish::length;
   Version last_weights = 0;       // weights in use when the turn ended
 };
@@ -39,6 +45,7 @@ struct SampledTokens {
   Tokens tokens;
   std::vector<float> logp;
   std::vector<Version> versions;
+  std::vector<TopTokens> top = {};
 };
 
 struct DecoderSettings {
@@ -56,10 +63,12 @@ class Decoder {
   ~Decoder();
 
   // Errors: empty prompt; "prompt_too_long: ..." where no room for one token is left; bad sampling values; id in use.
-  expected<void> start(TurnId id, const Tokens& prompt, const Sampling& sampling);
+  // `urgent`: a turn that steps may be taken for alone.
+  expected<void> start(TurnId id, const Tokens& prompt, const Sampling& sampling, bool urgent = false);
   void cancel(TurnId id);  // unknown ids are ignored
-  // Feeds new prompts, then samples one token for every live turn. Returns the turns that ended with it.
-  std::vector<FinishedTurn> step();
+  // Feeds new prompts, then samples one token for every live turn, or for every urgent one: the others stand still.
+  // Returns the turns that ended with it.
+  std::vector<FinishedTurn> step(bool urgent_only = false);
   // Takes new weights, all or nothing; where they are prepared (model.hpp) at no cost. Errors: another architecture, a
   // name, a shape or a value (NaN) that does not fit; the old ones stay.
   expected<void> swap(SnapshotPtr weights);
@@ -68,6 +77,7 @@ class Decoder {
   SampledTokens sampled_since(TurnId id, std::size_t from) const;
 
   std::size_t live() const;
+  std::size_t urgent() const;  // of the live turns
   Version version() const;
   std::uint64_t prompt_tokens() const;     // fed so far
   std::uint64_t generated_tokens() const;  // sampled so far

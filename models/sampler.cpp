@@ -118,9 +118,17 @@ std::vector<TokenId> nucleus(const at::Tensor& probabilities, const Sampling& sa
   return kept;
 }
 
-}  // namespace
+TopTokens most_likely(const at::Tensor& logp, int count) {
+  TopTokens top;
+  const auto [values, indices] = logp.topk(std::min<std::int64_t>(count, logp.size(0)));
+  for (std::int64_t i = 0; i < values.size(0); ++i) {
+    top.emplace_back(static_cast<TokenId>(indices.const_data_ptr<std::int64_t>()[i]),
+                     values.const_data_ptr<float>()[i]);
+  }
+  return top;
+}
 
-Drawn draw(const at::Tensor& logits, const Sampling& sampling, std::uint64_t position) {
+Drawn draw_from(const at::Tensor& logits, const Sampling& sampling, std::uint64_t position) {
   const bool greedy = sampling.temperature <= 0;
   const double u = uniform(sampling.seed, position);
   if (greedy || (sampling.top_p >= 1 && sampling.top_k <= 0)) {
@@ -136,6 +144,17 @@ Drawn draw(const at::Tensor& logits, const Sampling& sampling, std::uint64_t pos
   const double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   const std::size_t chosen = index_at(probabilities, u * total);
   return {kept[chosen], static_cast<float>(log_probability[kept[chosen]] - std::log(total))};
+}
+
+}  // namespace
+
+Drawn draw(const at::Tensor& logits, const Sampling& sampling, std::uint64_t position) {
+  Drawn drawn = draw_from(logits, sampling, position);
+  if (sampling.top_logprobs > 0) {
+    const double temperature = sampling.temperature <= 0 ? 1.0 : sampling.temperature;
+    drawn.top = most_likely((logits / temperature).log_softmax(0), sampling.top_logprobs);
+  }
+  return drawn;
 }
 
 }  // namespace millrace

@@ -11,6 +11,7 @@ namespace millrace {
 struct Drawn {
   TokenId token = 0;
   float logp = 0;
+  TopTokens top = {};  // as many as the sampling asks for
 };
 
 // logits: [vocab] float32. `position` counts the tokens of the turn: with the seed it is all the chance there is, so a

@@ -278,7 +278,7 @@ std::vector<Valuation> ValueLearner::arrive(std::span<const Sequence> sequences)
   return valuations;
 }
 
-ValueStep ValueLearner::step() {
+ValueStep ValueLearner::step(const std::function<void()>& between) {
   State& s = *state_;
   const at::AutoGradMode with_gradient(true);
   s.gate.wait();
@@ -293,7 +293,10 @@ ValueStep ValueLearner::step() {
   if (!result.skipped) {
     s.rms.update(s.advantage_squares, s.tokens);
     for (int pass = 1; pass < s.settings.updates_per_step; ++pass) {
-      for (const Arrived& part : s.arrived) s.backward(s.values_of(part.sequences), part.targets);
+      for (const Arrived& part : s.arrived) {
+        between();
+        s.backward(s.values_of(part.sequences), part.targets);
+      }
       if (!s.update(s.mean_gradient_norm())) break;
     }
   }

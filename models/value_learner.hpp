@@ -2,6 +2,7 @@
 // The critic's half of SAO. On arrival of a trajectory one forward pass gives its values, hence advantages (sent on at
 // once, never recomputed), and the gradient of the first update; when the batch is complete that update is made, then
 // K - 1 more passes over the same batch.
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -35,7 +36,8 @@ class ValueLearner {
   // One packed pass. A sequence with a non-finite reward takes no part in anything; its advantages are NaN at its
   // actions, so that the policy learner leaves it out, too.
   std::vector<Valuation> arrive(std::span<const Sequence> sequences);
-  ValueStep step();  // K updates over all that arrived since the last
+  // K updates over all that arrived since the last. `between` is called between two passes over a part of it.
+  ValueStep step(const std::function<void()>& between = [] {});
 
   // As PolicyLearner: trained weights (frozen ones are the backbone's), moments, step count, running statistics.
   LearnerImagePtr image();

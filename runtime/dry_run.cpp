@@ -51,12 +51,20 @@ double largest_same_share(std::vector<double> rewards) {
 
 }  // namespace
 
-nlohmann::json dry_run(const RewardSpec& spec, const std::vector<PastAnswer>& answers, std::size_t shown) {
+nlohmann::json dry_run(const std::string& spec, const std::vector<PastAnswer>& asked,
+                       const std::vector<expected<Score>>& scores, std::size_t shown) {
+  std::vector<PastAnswer> answers;
   std::vector<double> before;
   std::vector<double> after;
-  for (const PastAnswer& answer : answers) {
-    before.push_back(answer.reward);
-    after.push_back(spec.score(answer.answer, answer.expected_answer).total);
+  std::string failure;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!scores[i]) {
+      failure = scores[i].error().message;
+      continue;
+    }
+    answers.push_back(asked[i]);
+    before.push_back(asked[i].reward);
+    after.push_back(scores[i]->total);
   }
   const std::vector<double> rank_before = ranks_of(before);
   const std::vector<double> rank_after = ranks_of(after);
@@ -79,13 +87,17 @@ nlohmann::json dry_run(const RewardSpec& spec, const std::vector<PastAnswer>& an
 
   auto warnings = nlohmann::json::array();
   const double same = largest_same_share(after);
-  if (answers.empty()) {
+  if (!failure.empty()) {
+    warnings.push_back(std::to_string(asked.size() - answers.size()) + " of " + std::to_string(asked.size()) +
+                       " answers got no score: " + failure);
+  }
+  if (asked.empty()) {
     warnings.push_back("There are no trajectories to try it on yet.");
-  } else if (same > 0.9) {
+  } else if (!answers.empty() && same > 0.9) {
     warnings.push_back("Nearly all of them would get the same reward: there would be little to learn from.");
   }
   const double agreement = correlation(rank_before, rank_after);
-  return {{"spec", spec.name()},
+  return {{"spec", spec},
           {"compared", answers.size()},
           {"mean_before", mean_of(before)},
           {"mean_after", mean_of(after)},

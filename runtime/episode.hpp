@@ -26,6 +26,7 @@ class Episode {
   Trajectory finish(Ending ending);
 
   const std::string& answer() const { return trajectory_.answer; }
+  const std::string& task() const { return trajectory_.task; }
   const std::string& expected_answer() const { return trajectory_.expected; }
 
  private:

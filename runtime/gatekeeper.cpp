@@ -322,6 +322,14 @@ void Gatekeeper::shift(const RewardSpec& spec, std::uint64_t version, InFlight i
 }
 
 nlohmann::json Gatekeeper::forget(const std::vector<TrajectoryId>& ids) {
+  std::vector<TrajectoryPtr> waiting;  // live traffic comes one by one, in groups of its own
+  std::erase_if(queue_, [&](const std::vector<TrajectoryPtr>& group) {
+    if (std::find(ids.begin(), ids.end(), group.front()->id) == ids.end()) return false;
+    waiting.insert(waiting.end(), group.begin(), group.end());
+    gate_.leave(1);
+    return true;
+  });
+  if (!waiting.empty()) settle(waiting, Outcome::expired, "its client is forgotten");
   nlohmann::json rows = nlohmann::json::array();
   if (auto redacted = ledger_.redact(ids); !redacted) log_error("gatekeeper", redacted.error().message);
   for (const TrajectoryId id : ids) {

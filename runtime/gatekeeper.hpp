@@ -67,7 +67,8 @@ class Gatekeeper {
   // The reward spec was replaced at this time (Unix seconds): what waits in the queue is kept, scored again or dropped.
   void shift(const RewardSpec& spec, std::uint64_t version, InFlight in_flight, double at);
 
-  // Deletes words and tokens of these (Ledger::redact): [{"id", "outcome", "version"}] says what became of each.
+  // Those that wait for the learner are dropped. Deletes words and tokens of all (Ledger::redact): [{"id", "outcome",
+  // "version"}] says what became of each.
   nlohmann::json forget(const std::vector<TrajectoryId>& ids);
 
   void set_mode(GateMode mode) { mode_ = mode; }

@@ -8,7 +8,7 @@
 namespace millrace {
 
 struct HttpCall {
-  std::string address = "127.0.0.1:8700";
+  std::string address = "127.0.0.1:8700";  // with https:// before it: TLS, the certificate is verified
   std::string method = "GET";
   std::string target = "/";
   std::string body;
@@ -16,6 +16,14 @@ struct HttpCall {
   std::map<std::string, std::string> headers;
   double timeout_s = 60;
 };
+
+struct HttpUrl {
+  std::string address;  // as in HttpCall
+  std::string path;     // "" or "/..."
+};
+
+// http://HOST[:PORT][/PATH] or https://...
+expected<HttpUrl> parse_url(const std::string& url);
 
 // Errors: connection refused ("no service at ...: is it running?"), timeout, a broken answer. Any status is an answer.
 expected<HttpResponse> http_call(const HttpCall& call);

@@ -37,7 +37,8 @@ using HttpHandler = std::function<void(HttpRequest, HttpReply)>;
 class HttpServer {
  public:
   // Listens at once. Errors: "127.0.0.1:8700 is in use: ...", address not of this machine, token file missing or empty,
-  // no token file off loopback. With a token every request but GET /livez and /readyz needs `Authorization: Bearer`.
+  // no token file off loopback, a certificate that cannot be used. With a token every request but GET /livez and
+  // /readyz needs `Authorization: Bearer`.
   static expected<HttpServer> listen(const HttpSettings& settings, HttpHandler handler);
   HttpServer(HttpServer&&) noexcept;
   HttpServer& operator=(HttpServer&&) noexcept;

@@ -45,8 +45,8 @@ inline std::vector<LabelValues> outcomes() {
 }
 
 inline const LabelValues learners{"policy", "value"};
-inline const LabelValues environments{"writing", "calculator", "letters", "turns", "guess",
-                                      "shell",   "process",    "openenv", "live",  "other"};
+inline const LabelValues environments{"writing", "calculator", "letters", "turns", "guess", "shell",
+                                      "process", "openenv",    "http",    "live",  "other"};
 // Actors with one mailbox for the whole service; sessions come and go.
 inline const LabelValues mailboxes{"generator",      "scorer",        "gatekeeper", "gateway",
                                    "policy_learner", "value_learner", "other"};
@@ -172,8 +172,19 @@ struct MetricFamilies {
       histogram("weight_publish_pause_seconds", "Time the generator stood still for new weights.", second_buckets);
 
   // Live traffic.
+  Histogram& first_token = histogram("serving_first_token_seconds",
+                                     "From an application's request until its answer's first token.", second_buckets);
+  Histogram& each_token =
+      histogram("serving_token_seconds", "From one token of an application's answer to the next, a mean an answer.",
+                second_buckets);
+  Histogram& served_turn = histogram("serving_duration_seconds",
+                                     "From an application's request until its answer's last token.", second_buckets);
   Series<Counter> feedback = counters("feedback_total", "Rewards that clients sent, by the answer they got.", {"code"},
                                       singles({"200", "404", "409", "410", "503", "other"}));
+  Gauge& good_version =
+      gauge("good_policy_version", "Policy that answers those whom the newest does not; 0: no canary.");
+  Series<Counter> canary_verdicts = counters("canary_verdicts_total", "What ratings said of the newest policy.",
+                                             {"verdict"}, singles({"good", "bad"}));
   Gauge& live_lessons = gauge("live_lessons", "Rewarded live traffic that waits for a permit.");
 
   // The service itself.

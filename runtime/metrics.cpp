@@ -186,6 +186,14 @@ void Metrics::mailbox(const char* actor, std::size_t waiting) {
   state_->mailbox_depth.at({actor}).Set(static_cast<double>(waiting));
 }
 
+void Metrics::served(double first_token, double each_token, double whole) {
+  state_->first_token.Observe(first_token);
+  if (each_token > 0) state_->each_token.Observe(each_token);
+  state_->served_turn.Observe(whole);
+}
+
+void Metrics::canary(bool good) { state_->canary_verdicts.at({good ? "good" : "bad"}).Increment(); }
+void Metrics::good_policy(Version version) { state_->good_version.Set(static_cast<double>(version)); }
 void Metrics::feedback(int code) { state_->feedback.at({std::to_string(code)}).Increment(); }
 void Metrics::live_lessons(std::size_t count) { state_->live_lessons.Set(static_cast<double>(count)); }
 void Metrics::actor_restart(const char* actor) { state_->actor_restarts.at({actor}).Increment(); }

@@ -74,6 +74,10 @@ class Metrics {
   void evaluated(const Evaluation& evaluation);
   void publish(bool ok, double seconds, double pause_seconds);
   void environment_error(const std::string& environment, const char* kind);
+  // An application's turn: seconds until its first token, from one to the next, and in all.
+  void served(double first_token, double each_token, double whole);
+  void canary(bool good);  // what the ratings say of the newest policy
+  void good_policy(Version version);
   void feedback(int code);               // the answer a reward got
   void live_lessons(std::size_t count);  // that wait for a permit
   void actor_restart(const char* actor);

@@ -42,10 +42,12 @@ void remember(Self self, const SetupPtr& setup, std::size_t choice, const Finish
   Interaction interaction = state.completion->interaction(choice, turn);
   interaction.client = setup->client;
   interaction.session = state.session;
+  interaction.newest = setup->newest;
   interaction.created = state.created;
   interaction.seconds = unix_now() - state.created;
   const std::string& owner = state.session.empty() ? setup->client : state.session;
   interaction.dialogue = state.completion->dialogue(owner, choice);
+  setup->redaction->apply(interaction, state.completion->request().messages);
   self->send(setup->live, store_atom_v, std::move(interaction));
 }
 
@@ -79,7 +81,8 @@ void ask_for_turns(Self self, const SetupPtr& setup) {
   const Completion& asked = *self->state.completion;
   for (std::size_t choice = 0; choice < asked.choices(); ++choice) {
     self->request(setup->generator, caf::infinite, generate_atom_v,
-                  TurnRequest{asked.prompt(choice), asked.sampling(choice), asked.request().stream, choice})
+                  TurnRequest{asked.prompt(choice), asked.sampling(choice), asked.request().stream, choice,
+                              !setup->newest, self->state.asked})
         .then(
             [self, setup, choice](const TurnReply& reply) {
               if (reply) return finish_choice(self, setup, choice, *reply);
@@ -118,6 +121,7 @@ CompletionActor::behavior_type completion(Self self, std::shared_ptr<Completion>
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
   self->state.completion = std::move(work);
   self->state.created = unix_now();
+  self->state.asked = steady_now();
   return {
       [self, setup](start_atom) { open(self, setup); },
       [self, setup](tokens_atom, const TurnTokens& tokens) {

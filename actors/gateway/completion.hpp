@@ -16,6 +16,8 @@ struct CompletionSetup {
   std::string session_key;    // of /rl/start_session; empty outside sessions
   std::string client;
   bool remember = true;       // false: its client wants it kept out of training
+  bool newest = true;         // false: the last good policy answers
+  std::shared_ptr<const Redaction> redaction;
   HttpExchange exchange;
 };
 
@@ -27,6 +29,7 @@ struct CompletionState {
   std::shared_ptr<HttpStream> stream;  // set once the head of a streamed answer is out
   std::string session;
   double created = 0;                  // Unix seconds
+  double asked = 0;                    // the same moment on the steady clock
   static const char* name;
 };
 

@@ -1,6 +1,7 @@
 // Routes of the OpenAI API: models, chat and text completions. Served turns are sampled by the same generator as training
 // turns; each request has an actor of its own (completion.hpp).
 #include "actors/gateway/completion.hpp"
+#include "runtime/live/canary.hpp"
 #include "runtime/live/live_file.hpp"
 
 namespace millrace {
@@ -25,9 +26,17 @@ void serve(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exch
     const BadRequest& bad = parsed.error();
     return exchange.reply(http_error(400, bad.message, "invalid_request_error", bad.param));
   }
-  CompletionSetup asking{setup.generator, setup.live, self->address(), session_key_of(exchange.request),
-                         header(exchange.request, "x-millrace-client"), may_remember(setup.settings, exchange.request), exchange};
+  CompletionSetup asking{setup.generator,
+                         setup.live,
+                         self->address(),
+                         session_key_of(exchange.request),
+                         header(exchange.request, "x-millrace-client"),
+                         may_remember(setup.settings, exchange.request),
+                         true,
+                         setup.redaction,
+                         exchange};
   if (asking.client.empty()) asking.client = parsed->user;
+  asking.newest = meets_canary(setup.settings.live, asking.client.empty() ? random_name("") : asking.client);
   const std::string id = (parsed->chat ? "chatcmpl-" : "cmpl-") + std::to_string(self->state.next_completion++);
   auto work = std::make_shared<Completion>(std::move(*parsed), setup.model->tokenizer, setup.model->name, id,
                                            asking.remember ? random_name("int-") : "");
@@ -49,12 +58,12 @@ void get_models(GatewaySelf, const GatewaySetup& setup, const HttpExchange& exch
 }
 
 void post_chat(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
-  const nlohmann::json body = nlohmann::json::parse(exchange.request.body, nullptr, false);
+  const auto body = nlohmann::ordered_json::parse(exchange.request.body, nullptr, false);
   serve(self, setup, exchange, parse_chat_request(body, *setup.model->tokenizer, setup.settings.model.max_context));
 }
 
 void post_text(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
-  const nlohmann::json body = nlohmann::json::parse(exchange.request.body, nullptr, false);
+  const auto body = nlohmann::ordered_json::parse(exchange.request.body, nullptr, false);
   serve(self, setup, exchange, parse_text_request(body, *setup.model->tokenizer));
 }
 

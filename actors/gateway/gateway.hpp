@@ -10,6 +10,8 @@
 #include "actors/protocol/interfaces.hpp"
 #include "runtime/activity.hpp"
 #include "runtime/event_hub.hpp"
+#include "runtime/live/redaction.hpp"
+#include "runtime/rewards/asker.hpp"
 
 namespace millrace {
 
@@ -26,6 +28,8 @@ struct GatewaySetup {
   EventHub* events = nullptr;
   std::function<void()> request_drain;
   const Activity* activity = nullptr;
+  Asker* asker = nullptr;
+  std::shared_ptr<const Redaction> redaction;
 };
 
 struct GatewayState {

@@ -8,8 +8,6 @@ namespace millrace {
 
 namespace {
 
-constexpr double largest_reward = 1e6;
-
 void answer(const HttpExchange& exchange, const LiveAnswer& answer) {
   if (answer.message.empty()) return exchange.reply(json_response(answer.body, answer.status));
   const char* type = answer.status == 401   ? "authentication_error"
@@ -31,7 +29,7 @@ void ask(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchan
 }
 
 // {"interaction_id", "reward" or "score", "final"?}; `id_needed`: else it may be missing or null.
-std::optional<Feedback> read_feedback(const HttpExchange& exchange, bool id_needed) {
+std::optional<Feedback> read_feedback(const GatewaySetup& setup, const HttpExchange& exchange, bool id_needed) {
   const nlohmann::json body = nlohmann::json::parse(exchange.request.body, nullptr, false);
   const auto refuse = [&](const char* message, const char* param) -> std::optional<Feedback> {
     exchange.reply(http_error(400, message, "invalid_request_error", param));
@@ -46,8 +44,8 @@ std::optional<Feedback> read_feedback(const HttpExchange& exchange, bool id_need
   }
   if (body.contains("reward") == body.contains("score")) return refuse("give one of reward and score", "reward");
   const nlohmann::json reward = body.contains("reward") ? body["reward"] : body["score"];
-  if (!reward.is_number() || !(std::abs(reward.get<double>()) <= largest_reward)) {
-    return refuse("must be a number from -1e6 to 1e6", "reward");
+  if (!reward.is_number() || !(std::abs(reward.get<double>()) <= setup.settings.live.max_reward)) {
+    return refuse("must be a number not larger than live.max_reward, of either sign", "reward");
   }
   feedback.reward = reward;
   const nlohmann::json final = body.value("final", nlohmann::json(true));
@@ -69,7 +67,8 @@ std::string session_key_of(const HttpRequest& request) {
 }
 
 void post_feedback(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
-  if (const auto feedback = read_feedback(exchange, true)) ask(self, setup, exchange, feedback_atom_v, *feedback);
+  if (const auto feedback = read_feedback(setup, exchange, true))
+    ask(self, setup, exchange, feedback_atom_v, *feedback);
 }
 
 void post_start_session(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
@@ -93,7 +92,7 @@ void post_start_session(GatewaySelf self, const GatewaySetup& setup, const HttpE
 }
 
 void post_set_reward(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
-  const auto feedback = read_feedback(exchange, false);
+  const auto feedback = read_feedback(setup, exchange, false);
   if (!feedback) return;
   SessionCall call;
   call.kind = SessionCall::Kind::reward;

@@ -1,4 +1,5 @@
 // Routes under /admin/v1/reward-spec: what is rewarded, and how that changes while the service runs.
+#include <atomic>
 #include <cmath>
 
 #include "actors/gateway/gateway.hpp"
@@ -116,6 +117,29 @@ void send_change(GatewaySelf self, const GatewaySetup& setup, const HttpExchange
           unavailable(exchange));
 }
 
+// Has all answers scored at once; whoever brings the last score makes the reply.
+void try_out(Asker& asker, const SpecPtr& spec, std::vector<PastAnswer> given, const HttpReply& reply) {
+  struct Trial {
+    std::vector<PastAnswer> answers;
+    std::vector<expected<Score>> scores;
+    std::atomic<std::size_t> open;
+  };
+  const std::size_t count = given.size();
+  if (count == 0) return reply(json_response(dry_run(spec->name(), {}, {})));
+  const auto trial = std::make_shared<Trial>();
+  trial->answers = std::move(given);
+  trial->scores.resize(count);
+  trial->open = count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const PastAnswer& answer = trial->answers[i];
+    asker.ask(spec, {answer.answer, answer.expected_answer, answer.task},
+              [trial, i, reply, name = spec->name()](const expected<Score>& score) {
+                trial->scores[i] = score;
+                if (--trial->open == 0) reply(json_response(dry_run(name, trial->answers, trial->scores)));
+              });
+  }
+}
+
 }  // namespace
 
 void get_reward_spec(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
@@ -162,17 +186,17 @@ void get_spec_history(GatewaySelf self, const GatewaySetup& setup, const HttpExc
           unavailable(exchange));
 }
 
-// {"spec": NAME or document, "limit"}: nothing changes.
+// {"spec": NAME or document, "limit"}: nothing changes. Every answer may cost a call where remote scorers are asked.
 void post_dry_run(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {
   const auto body = parse_body(exchange.request, {"spec", "limit"});
   if (!body) return exchange.reply(bad(body.error().message));
   if (!body->contains("spec")) return exchange.reply(bad("\"spec\" is missing: a name or a reward spec", "spec"));
   const json& given = body->at("spec");
-  const auto spec = given.is_string() ? load_reward_spec(setup.settings.reward.directory, given.get<std::string>())
-                                      : RewardSpec::parse(given);
+  auto spec = given.is_string() ? load_reward_spec(setup.settings.reward.directory, given.get<std::string>())
+                                : RewardSpec::parse(given);
   if (!spec) return exchange.reply(bad(spec.error().message, "spec"));
   TrajectoryQuery query;
-  query.limit = 200;
+  query.limit = spec->remote() ? 32 : 200;
   if (const auto limit = body->find("limit"); limit != body->end()) {
     if (!limit->is_number_unsigned() || *limit < 1 || *limit > 1000) {
       return exchange.reply(bad("\"limit\" must be a number from 1 to 1000", "limit"));
@@ -181,13 +205,14 @@ void post_dry_run(GatewaySelf self, const GatewaySetup& setup, const HttpExchang
   }
   self->request(setup.gatekeeper, patience, list_atom_v, query)
       .then(
-          [exchange, spec = *spec](const json& rows) {
+          [exchange, asker = setup.asker,
+           spec = std::make_shared<const RewardSpec>(std::move(*spec))](const json& rows) {
             std::vector<PastAnswer> answers;
             for (const json& row : rows) {
               if (!row.contains("reward") || !row["reward"].is_number()) continue;
-              answers.push_back({row["id"], row["answer"], row["expected"], row["reward"]});
+              answers.push_back({row["id"], row["answer"], row["expected"], row["task"], row["reward"]});
             }
-            exchange.reply(json_response(dry_run(spec, answers)));
+            try_out(*asker, spec, std::move(answers), exchange.reply);
           },
           unavailable(exchange));
 }

@@ -51,7 +51,8 @@ using GatekeeperActor = caf::typed_actor<
     caf::reacts_to<held_atom>,
     // It has done, or could not. Answered with the names of the checkpoints that stay.
     caf::replies_to<done_atom, CheckpointDone>::with<std::vector<std::string>>,
-    // Deletes the words and tokens of these trajectories (ids) that need them no more; answered with what they are.
+    // Drops those of these trajectories (ids) that wait, and deletes words and tokens of those that need them no more;
+    // answered with what they are.
     caf::replies_to<forget_atom, nlohmann::json>::with<nlohmann::json>,
     // A timer of its own: min_batch may suffice now.
     caf::reacts_to<expire_atom>>;
@@ -87,6 +88,8 @@ using GeneratorActor = caf::typed_actor<
     caf::replies_to<generate_atom, TurnRequest>::with<TurnReply>,
     // New weights, taken between two decode steps.
     caf::reacts_to<weights_atom, SnapshotPtr>,
+    // The newest weights are the last good ones from now on.
+    caf::reacts_to<good_atom>,
     // A message to itself: the next decode step.
     caf::reacts_to<step_atom>>;
 
@@ -94,6 +97,8 @@ using GeneratorActor = caf::typed_actor<
 using ScorerActor = caf::typed_actor<
     // The score of one answer, all parts of it under one version of the spec.
     caf::replies_to<score_atom, ScoreRequest>::with<ScoreReply>,
+    // What remote scorers say to the question with this number; from a thread that asked them.
+    caf::reacts_to<score_atom, std::uint64_t, ScoreReply>,
     // The spec in force.
     caf::replies_to<spec_atom>::with<SpecInfo>,
     // Replaces the spec as a whole, or not at all.
@@ -150,6 +155,8 @@ using LiveActor = caf::typed_actor<
     caf::replies_to<feedback_atom, Feedback>::with<LiveAnswer>,
     // Sessions of clients: start, reward, end.
     caf::replies_to<session_atom, SessionCall>::with<LiveAnswer>,
+    // The guard has told of a collapse: ratings so far do not speak for the newest policy.
+    caf::reacts_to<guard_atom>,
     // What is kept of a client; it is deleted.
     caf::replies_to<forget_atom, std::string>::with<LiveAnswer>,
     // A timer of its own: some of it may have become too old.

@@ -28,6 +28,8 @@ struct TurnRequest {
   Sampling sampling;
   bool stream = false;     // the asker gets the tokens as they are sampled, too, as TurnTokens
   std::size_t choice = 0;  // which of the asker's turns it is
+  bool good = false;       // the last good policy is to answer, where the newest is a canary
+  double served_since = 0;  // when an application asked for it, seconds of steady_now(); 0: a training turn
 };
 struct TurnTokens {
   std::size_t choice = 0;
@@ -38,6 +40,7 @@ using TurnReply = expected<FinishedTurn>;
 struct ScoreRequest {
   std::string answer;
   std::string expected_answer;
+  std::string task;  // the user's words
   double begun = 0;  // when its session began, Unix seconds; 0 = now
 };
 using ScoreReply = expected<Score>;
@@ -236,6 +239,7 @@ CAF_ADD_ATOM(millrace, millrace, restore_atom, "restore")
 CAF_ADD_ATOM(millrace, millrace, checkpoint_atom, "checkpoint")
 CAF_ADD_ATOM(millrace, millrace, rollback_atom, "rollback")
 CAF_ADD_ATOM(millrace, millrace, guard_atom, "guard")
+CAF_ADD_ATOM(millrace, millrace, good_atom, "good")
 CAF_ADD_ATOM(millrace, millrace, tokens_atom, "tokens")
 CAF_ADD_ATOM(millrace, millrace, gone_atom, "gone")
 CAF_ADD_ATOM(millrace, millrace, live_atom, "live")

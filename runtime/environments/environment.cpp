@@ -3,6 +3,7 @@
 #include "config/nearest.hpp"
 #include "runtime/environments/calculator.hpp"
 #include "runtime/environments/guess.hpp"
+#include "runtime/environments/http.hpp"
 #include "runtime/environments/letters.hpp"
 #include "runtime/environments/openenv.hpp"
 #include "runtime/environments/process.hpp"
@@ -23,13 +24,16 @@ struct Kind {
 expected<EnvironmentFactory> make_live(const EnvironmentSettings&) { return EnvironmentFactory(); }
 
 // A new environment is one line here and its two files beside this one.
-constexpr Kind kinds[] = {{"writing", make_writing}, {"calculator", make_calculator}, {"letters", make_letters},
-                          {"guess", make_guess},     {"shell", make_shell},           {"process", make_process},
-                          {"openenv", make_openenv}, {"turns", make_turns},           {live_environment, make_live}};
+constexpr Kind kinds[] = {{"writing", make_writing},    {"calculator", make_calculator}, {"letters", make_letters},
+                          {"guess", make_guess},        {"shell", make_shell},           {"process", make_process},
+                          {"openenv", make_openenv},    {"http", make_http_environment}, {"turns", make_turns},
+                          {live_environment, make_live}};
 
 }  // namespace
 
-bool environment_waits(const std::string& name) { return name == "shell" || name == "process" || name == "openenv"; }
+bool environment_waits(const std::string& name) {
+  return name == "shell" || name == "process" || name == "openenv" || name == "http";
+}
 
 expected<EnvironmentFactory> make_environment_factory(const EnvironmentSettings& settings) {
   std::vector<std::string> names;

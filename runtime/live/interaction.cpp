@@ -41,6 +41,8 @@ json to_json(const Interaction& i) {
           {"versions", i.sampled.versions},
           {"temperature", i.temperature},
           {"full_support", i.full_support},
+          {"newest", i.newest},
+          {"redacted", i.redacted},
           {"ended", i.ended},
           {"task", i.task},
           {"answer", i.answer},
@@ -61,6 +63,8 @@ expected<Interaction> interaction_of(const json& document) {
     i.sampled.versions = document.at("versions").get<std::vector<Version>>();
     i.temperature = document.at("temperature");
     i.full_support = document.at("full_support");
+    i.newest = document.value("newest", true);
+    i.redacted = document.value("redacted", false);
     i.ended = document.at("ended");
     i.task = document.at("task");
     i.answer = document.at("answer");
@@ -118,12 +122,15 @@ Trajectory make_trajectory(const std::vector<RewardedTurn>& run, double now) {
       append(trajectory, said.sampled.tokens[i], true, said.sampled.logp[i], said.sampled.versions[i]);
       trajectory.finished_at = std::max(trajectory.finished_at, said.sampled.versions[i]);
     }
-    trajectory.sequence.rewards.back() += static_cast<float>(turn.reward.value_or(0));
+    if (said.redacted) trajectory.invalid = "redacted";
+    if (!trajectory.sequence.rewards.empty()) {
+      trajectory.sequence.rewards.back() += static_cast<float>(turn.reward.value_or(0));
+    }
     trajectory.score.total += turn.reward.value_or(0);
     trajectory.seconds.generate += said.seconds;
     trajectory.answer += (trajectory.answer.empty() ? "" : "\n") + said.answer;
     ++trajectory.turns;
-    if (!said.full_support) trajectory.invalid = "sampling";
+    if (!said.full_support && trajectory.invalid.empty()) trajectory.invalid = "sampling";
   }
   trajectory.score.parts = {{"feedback", trajectory.score.total, 1.0}};
   trajectory.score.spec = "feedback";

@@ -24,6 +24,8 @@ struct Interaction {
   SampledTokens sampled;
   double temperature = 1;
   bool full_support = true;  // temperature > 0, top-p 1, no top-k: else it cannot be trained
+  bool newest = true;        // the newest policy answered, not the last good one (canary.hpp)
+  bool redacted = false;     // it matched a rule of redaction.hpp: nothing to learn from is left
   bool ended = true;         // its last token ends the turn
   std::string task;          // the user's last words
   std::string answer;        // as the client has seen it

@@ -151,7 +151,9 @@ expected<LiveAnswer> Interactions::feedback(const Feedback& feedback, double now
   }
   if (written) written = transaction->commit();
   if (!written) return tl::unexpected(written.error());
-  return taken(feedback.interaction_id, closes ? "accepted" : repeated ? "repeated" : "open");
+  LiveAnswer answer = taken(feedback.interaction_id, closes ? "accepted" : repeated ? "repeated" : "open");
+  if (closes) answer.rated_newest = interaction->newest;
+  return answer;
 }
 
 expected<LiveAnswer> Interactions::start_session(const std::string& task, const std::string& key, double now) {

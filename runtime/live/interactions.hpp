@@ -21,6 +21,7 @@ struct LiveAnswer {
   nlohmann::json body;
   std::string message;  // of an error
   std::string param;
+  std::optional<bool> rated_newest = {};  // of a rating that counts: whether it is of the newest policy's answer
 };
 
 struct Feedback {

@@ -41,7 +41,7 @@ Completion::Completion(CompletionRequest request, std::shared_ptr<const Tokenize
       begun_(request_.prompts.size() * static_cast<std::size_t>(request_.n), false),
       unfinished_(begun_.size()) {
   for (std::size_t i = 0; i < begun_.size(); ++i) {
-    choices_.push_back({ChoiceText(*tokenizer_, request_.sampling.stop), {}, "", "", 0});
+    choices_.push_back({ChoiceText(*tokenizer_, request_.sampling.stop), {}, "", "", 0, {}, 0});
   }
 }
 
@@ -67,9 +67,14 @@ std::string Completion::add(std::size_t index, const SampledTokens& tokens) {
     choice.sampled.tokens.push_back(tokens.tokens[i]);
     choice.sampled.logp.push_back(tokens.logp[i]);
     choice.sampled.versions.push_back(tokens.versions[i]);
+    if (!tokens.top.empty()) choice.sampled.top.push_back(tokens.top[i]);
     text += choice.decoder.push(tokens.tokens[i]);
   }
   choice.text += text;
+  if (!request_.tools.is_null()) {  // what may become a tool call waits
+    text = choice.text.substr(choice.told, std::max(certain_text(choice.text), choice.told) - choice.told);
+    choice.told += text.size();
+  }
   const bool counts = request_.logprobs || request_.return_token_ids;  // then also tokens without text are told
   if (!request_.stream || (text.empty() && !counts)) return "";
   return chunk(index, from, text, false);
@@ -81,10 +86,15 @@ std::string Completion::finish(std::size_t index, const FinishedTurn& turn) {
   std::string messages =
       add(index, {{turn.tokens.begin() + known, turn.tokens.end()},
                   {turn.logp.begin() + known, turn.logp.end()},
-                  {turn.versions.begin() + known, turn.versions.end()}});
-  const std::string rest = choice.decoder.finish();
+                  {turn.versions.begin() + known, turn.versions.end()},
+                  turn.top.empty() ? turn.top : std::vector(turn.top.begin() + known, turn.top.end())});
+  std::string rest = choice.decoder.finish();
   choice.text += rest;
   choice.finish_reason = turn.finish == Finish::stop ? "stop" : "length";
+  choice.parts =
+      request_.tools.is_null() ? AnswerParts{choice.text, {}} : parse_tool_calls(choice.text, request_.tools);
+  if (!request_.tools.is_null()) rest = choice.parts.content.substr(std::min(choice.told, choice.parts.content.size()));
+  if (!choice.parts.calls.empty() && turn.finish == Finish::stop) choice.finish_reason = "tool_calls";
   choice.last_weights = turn.last_weights;
   --unfinished_;
   if (!request_.stream) return "";
@@ -124,7 +134,8 @@ Interaction Completion::interaction(std::size_t index, const FinishedTurn& turn)
 std::string Completion::dialogue(const std::string& owner, std::size_t index) const {
   if (!request_.chat) return "";
   std::vector<Message> messages = request_.messages;
-  messages.push_back({"assistant", choices_[index].text});
+  const AnswerParts& parts = choices_[index].parts;
+  messages.push_back({"assistant", words_with_calls(parts.content, parts.calls)});
   return dialogue_key(owner, messages);
 }
 
@@ -137,7 +148,11 @@ json Completion::body() const {
     entry["index"] = i;
     entry["logprobs"] = request_.logprobs ? logprobs(choice, 0) : json();
     if (request_.chat) {
-      entry["message"] = {{"role", "assistant"}, {"content", choice.text}};
+      entry["message"] = {{"role", "assistant"}, {"content", choice.parts.content}};
+      if (!choice.parts.calls.empty()) {
+        if (choice.parts.content.empty()) entry["message"]["content"] = json();
+        entry["message"]["tool_calls"] = tool_calls(i);
+      }
     } else {
       entry["text"] = choice.text;
     }
@@ -186,7 +201,27 @@ json Completion::usage() const {
   return {{"prompt_tokens", prompt_tokens}, {"completion_tokens", sampled}, {"total_tokens", prompt_tokens + sampled}};
 }
 
+std::string Completion::name_of(TokenId token) const {
+  return request_.tokens_as_ids ? "token_id:" + std::to_string(token) : tokenizer_->decode({token});
+}
+
+json Completion::tool_calls(std::size_t index) const {
+  json list = json::array();
+  for (const ToolCall& call : choices_[index].parts.calls) {
+    const std::string id = "call-" + id_ + "-" + std::to_string(index) + "-" + std::to_string(list.size());
+    list.push_back(
+        {{"id", id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return list;
+}
+
 json Completion::logprobs(const Choice& choice, std::size_t from) const {
+  const auto codes_of = [](std::string_view bytes) {
+    json codes = json::array();
+    for (const char byte : bytes) codes.push_back(static_cast<unsigned char>(byte));
+    return codes;
+  };
+  json tops = json::array();
   json content = json::array();
   json tokens = json::array();
   json values = json::array();
@@ -198,20 +233,30 @@ json Completion::logprobs(const Choice& choice, std::size_t from) const {
     const std::size_t start = offset;
     offset += bytes.size();
     if (i < from) continue;
-    const std::string name = request_.tokens_as_ids ? "token_id:" + std::to_string(id) : tokenizer_->decode({id});
+    const TopTokens& top = choice.sampled.top.empty() ? TopTokens() : choice.sampled.top[i];
     if (request_.chat) {
-      json codes = json::array();
-      for (const char byte : bytes) codes.push_back(static_cast<unsigned char>(byte));
-      content.push_back(
-          {{"token", name}, {"logprob", choice.sampled.logp[i]}, {"bytes", codes}, {"top_logprobs", json::array()}});
+      json alternatives = json::array();
+      for (const auto& [other, logp] : top) {
+        alternatives.push_back(
+            {{"token", name_of(other)}, {"logprob", logp}, {"bytes", codes_of(tokenizer_->bytes_of(other))}});
+      }
+      content.push_back({{"token", name_of(id)},
+                         {"logprob", choice.sampled.logp[i]},
+                         {"bytes", codes_of(bytes)},
+                         {"top_logprobs", alternatives}});
     } else {
-      tokens.push_back(name);
+      tokens.push_back(name_of(id));
       values.push_back(choice.sampled.logp[i]);
       offsets.push_back(start);
+      tops.push_back(json::object());
+      for (const auto& [other, logp] : top) tops.back()[name_of(other)] = logp;
     }
   }
   if (request_.chat) return {{"content", content}};
-  return {{"tokens", tokens}, {"token_logprobs", values}, {"top_logprobs", json()}, {"text_offset", offsets}};
+  return {{"tokens", tokens},
+          {"token_logprobs", values},
+          {"top_logprobs", request_.sampling.top_logprobs > 0 ? tops : json()},
+          {"text_offset", offsets}};
 }
 
 json Completion::ending(const Choice& choice) const {
@@ -246,6 +291,10 @@ std::string Completion::chunk(std::size_t index, std::size_t from, const std::st
   entry["logprobs"] = request_.logprobs && fresh ? logprobs(choice, from) : json();
   if (request_.chat) {
     entry["delta"] = text.empty() && last ? json::object() : json{{"content", text}};
+    if (last && !choice.parts.calls.empty()) {
+      entry["delta"]["tool_calls"] = tool_calls(index);
+      for (std::size_t i = 0; i < choice.parts.calls.size(); ++i) entry["delta"]["tool_calls"][i]["index"] = i;
+    }
   } else {
     entry["text"] = text;
   }

@@ -10,6 +10,7 @@
 #include "runtime/live/interaction.hpp"
 #include "runtime/openai/choice_text.hpp"
 #include "runtime/openai/request.hpp"
+#include "runtime/openai/tool_calls.hpp"
 
 namespace millrace {
 
@@ -44,12 +45,16 @@ class Completion {
   struct Choice {
     ChoiceText decoder;
     SampledTokens sampled;
-    std::string text;
+    std::string text;           // all of it, tool calls included
     std::string finish_reason;  // empty: not finished
     Version last_weights = 0;
+    AnswerParts parts;     // once it is finished
+    std::size_t told = 0;  // bytes of the content that are out in the stream
   };
 
   nlohmann::json head(const char* object) const;
+  std::string name_of(TokenId token) const;
+  nlohmann::json tool_calls(std::size_t choice) const;
   nlohmann::json extension() const;
   nlohmann::json usage() const;
   nlohmann::json logprobs(const Choice& choice, std::size_t from) const;

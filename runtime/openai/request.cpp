@@ -4,11 +4,14 @@
 #include <optional>
 #include <random>
 
+#include "runtime/openai/tool_calls.hpp"
+
 namespace millrace {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // tools are shown to the model in the order they are given in
 
+constexpr int most_top = 20;             // alternatives to a token
 constexpr int most_choices = 64;         // answers to one request
 constexpr double most_tokens = 1e9;      // the context cuts sooner
 constexpr double largest_seed = 9.3e18;  // above 2^63 - 1, and whole as a double
@@ -118,7 +121,26 @@ std::optional<std::string> text_of(const json& content) {
   return text;
 }
 
-void read_messages(Fields& fields, std::vector<Message>& messages) {
+// The calls of an assistant's message, as templates want them: with their arguments as an object.
+std::optional<std::vector<ToolCall>> calls_of(const json& message, json& for_template) {
+  std::vector<ToolCall> calls;
+  const json given = message.value("tool_calls", json());
+  if (given.is_null()) return calls;
+  if (!given.is_array()) return {};
+  for (const json& call : given) {
+    const json function = call.is_object() ? call.value("function", json()) : json();
+    if (!function.is_object() || !function.contains("name") || !function["name"].is_string()) return {};
+    const json text = function.value("arguments", json("{}"));
+    const json arguments = text.is_string() ? json::parse(text.get<std::string>(), nullptr, false) : text;
+    if (!arguments.is_object()) return {};
+    calls.push_back({function["name"], arguments.dump(-1, ' ', false, json::error_handler_t::replace)});
+    for_template["tool_calls"].push_back(
+        {{"type", "function"}, {"function", {{"name", function["name"]}, {"arguments", arguments}}}});
+  }
+  return calls;
+}
+
+void read_messages(Fields& fields, std::vector<Message>& messages, Conversation& conversation) {
   const json* list = fields.find("messages");
   const char* must = "must be a non-empty list of {role: system|user|assistant|tool, content: text}";
   if (!list || !list->is_array() || list->empty()) return fields.fail(must, "messages");
@@ -132,8 +154,31 @@ void read_messages(Fields& fields, std::vector<Message>& messages) {
     if (!text || (role != "system" && role != "user" && role != "assistant" && role != "tool")) {
       return fields.fail(must, "messages");
     }
-    messages.push_back({role, *text});
+    json for_template = {{"role", role}, {"content", *text}};
+    const auto calls = calls_of(message, for_template);
+    if (!calls)
+      return fields.fail("tool_calls must be a list of {function: {name, arguments: a JSON object}}", "messages");
+    for (const char* key : {"tool_call_id", "name"}) {
+      if (message.contains(key) && message[key].is_string()) for_template[key] = message[key];
+    }
+    messages.push_back({role, words_with_calls(*text, *calls)});
+    conversation.messages.push_back(std::move(for_template));
   }
+}
+
+void read_tools(Fields& fields, json& tools) {
+  const json* given = fields.find("tools");
+  const json choice = fields.find("tool_choice") ? *fields.find("tool_choice") : json("auto");
+  if (choice != "auto" && choice != "none")
+    return fields.fail("must be auto or none: no other is served", "tool_choice");
+  if (!given) return;
+  const bool fits = given->is_array() && std::all_of(given->begin(), given->end(), [](const json& tool) {
+                      return tool.is_object() && tool.value("type", json()) == "function" &&
+                             tool.contains("function") && tool["function"].is_object() &&
+                             tool["function"].value("name", json()).is_string();
+                    });
+  if (!fits) return fields.fail("must be a list of {type: function, function: {name, ...}}", "tools");
+  if (choice == "auto" && !given->empty()) tools = *given;
 }
 
 bool is_token_list(const json& value) {
@@ -174,14 +219,17 @@ ParsedRequest parse_chat_request(const json& body, const Tokenizer& tokenizer, i
   CompletionRequest request;
   Fields fields(body);
   request.sampling.max_tokens = max_context;
-  read_messages(fields, request.messages);
+  Conversation conversation;
+  read_messages(fields, request.messages, conversation);
+  read_tools(fields, request.tools);
+  conversation.tools = request.tools;
   read_common(fields, request);
   fields.number("max_completion_tokens", 1, most_tokens, "must be an integer >= 1", request.sampling.max_tokens);
   fields.flag("logprobs", request.logprobs);
-  fields.neutral("top_logprobs", {0});
-  fields.neutral("tools", {json::array()});
+  fields.number("top_logprobs", 0, most_top, "must be an integer from 0 to 20", request.sampling.top_logprobs);
+  if (request.sampling.top_logprobs > 0 && !request.logprobs) fields.fail("needs logprobs: true", "top_logprobs");
   if (!fields.bad()) {
-    expected<Tokens> prompt = encode_chat(tokenizer, request.messages);
+    expected<Tokens> prompt = encode_conversation(tokenizer, conversation);
     if (!prompt) {
       fields.fail(prompt.error().message, "messages");
     } else {
@@ -198,7 +246,7 @@ ParsedRequest parse_text_request(const json& body, const Tokenizer& tokenizer) {
   request.sampling.max_tokens = 16;
   read_prompts(fields, tokenizer, request.prompts);
   read_common(fields, request);
-  fields.neutral("logprobs", {0});  // 0: those of the sampled tokens
+  fields.number("logprobs", 0, most_top, "must be an integer from 0 to 20", request.sampling.top_logprobs);
   request.logprobs = fields.find("logprobs") != nullptr;
   return finish(fields, std::move(request));
 }

@@ -14,7 +14,8 @@ namespace millrace {
 
 struct CompletionRequest {
   bool chat = true;
-  std::vector<Message> messages;  // of a chat
+  std::vector<Message> messages;  // of a chat, tool calls as part of the words: to know the conversation again by
+  nlohmann::ordered_json tools;   // that the answer may call; null: none
   std::vector<Tokens> prompts;    // of text completions: one answer each, times n; of a chat its one prompt
   Sampling sampling;
   int n = 1;                      // answers a prompt
@@ -34,7 +35,7 @@ struct BadRequest {
 // The tokenizer turns texts into prompts; prompts longer than max_context are the decoder's to refuse.
 // The seed of a request that names none is random.
 using ParsedRequest = tl::expected<CompletionRequest, BadRequest>;
-ParsedRequest parse_chat_request(const nlohmann::json& body, const Tokenizer& tokenizer, int max_context);
-ParsedRequest parse_text_request(const nlohmann::json& body, const Tokenizer& tokenizer);
+ParsedRequest parse_chat_request(const nlohmann::ordered_json& body, const Tokenizer& tokenizer, int max_context);
+ParsedRequest parse_text_request(const nlohmann::ordered_json& body, const Tokenizer& tokenizer);
 
 }  // namespace millrace

@@ -19,10 +19,10 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_remembered = 100000;  // judgements
+constexpr double longest_pause_s = 5;            // between two attempts; it doubles from 0.1 s
 
 struct Endpoint {
-  std::string address;  // HOST:PORT
-  std::string path;
+  HttpUrl at;
   std::string token;
   double timeout_s = 30;
   int retries = 2;
@@ -40,12 +40,10 @@ expected<std::string> text_of(const json& part, const char* key) {
 expected<Endpoint> endpoint_of(const json& part) {
   const auto url = text_of(part, "url");
   if (!url) return tl::unexpected(url.error());
-  std::smatch match;
-  static const std::regex form("http://([^/]+?)(:[0-9]+)?(/.*)?");
-  if (!std::regex_match(*url, match, form)) return fail("\"url\": expected http://HOST:PORT/PATH");
+  const auto at = parse_url(*url);
+  if (!at) return fail("\"url\": " + at.error().message);
   Endpoint endpoint;
-  endpoint.address = match[1].str() + (match[2].matched ? match[2].str() : ":80");
-  endpoint.path = match[3].str();
+  endpoint.at = *at;
   const json timeout = part.value("timeout_s", json(30));
   if (!timeout.is_number() || !(timeout.get<double>() > 0 && timeout.get<double>() <= 3600)) {
     return fail("\"timeout_s\": expected seconds above 0");
@@ -70,7 +68,7 @@ expected<json> ask(const Endpoint& endpoint, const std::string& path, const json
   const auto end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(endpoint.timeout_s));
   HttpCall call;
-  call.address = endpoint.address;
+  call.address = endpoint.at.address;
   call.method = "POST";
   call.target = path.empty() ? "/" : path;
   call.token = endpoint.token;
@@ -78,7 +76,7 @@ expected<json> ask(const Endpoint& endpoint, const std::string& path, const json
   std::string failure;
   for (int attempt = 0; attempt <= endpoint.retries; ++attempt) {
     if (attempt > 0) {
-      const double pause = std::min(0.1 * attempt, seconds_until(end) / 2);
+      const double pause = std::min({std::ldexp(0.1, attempt - 1), longest_pause_s, seconds_until(end) / 2});
       if (pause > 0) std::this_thread::sleep_for(std::chrono::duration<double>(pause));
     }
     call.timeout_s = seconds_until(end);
@@ -91,12 +89,12 @@ expected<json> ask(const Endpoint& endpoint, const std::string& path, const json
     if (response->status == 200) {
       json answer = json::parse(response->body, nullptr, false);
       if (answer.is_object()) return answer;
-      return fail(endpoint.address + ": its answer is not a JSON object");
+      return fail(endpoint.at.address + ": its answer is not a JSON object");
     }
-    failure = endpoint.address + " answered " + std::to_string(response->status);
+    failure = endpoint.at.address + " answered " + std::to_string(response->status);
     if (response->status < 500 && response->status != 429) return fail(failure);
   }
-  return fail(failure.empty() ? endpoint.address + ": timeout" : failure);
+  return fail(failure.empty() ? endpoint.at.address + ": timeout" : failure);
 }
 
 expected<double> finite(const json& value, const std::string& from) {
@@ -146,20 +144,19 @@ expected<RemoteFunction> make_http(const json& part) {
       const json message = {{"type", "message"},
                             {"role", "assistant"},
                             {"content", {{{"type", "output_text"}, {"text", scored.answer}}}}};
-      const auto answer = ask(endpoint, endpoint.path,
+      const auto answer = ask(endpoint, endpoint.at.path,
                               {{"responses_create_params", {{"input", {{{"role", "user"}, {"content", scored.task}}}}}},
                                {"response", {{"output", {message}}, {"output_text", scored.answer}}},
                                {"expected_answer", scored.expected_answer}});
       if (!answer) return tl::unexpected(answer.error());
-      return finite(answer->value("reward", json()), endpoint.address);
+      return finite(answer->value("reward", json()), endpoint.at.address);
     }
-    const auto answer = ask(endpoint, endpoint.path,
-                            {{"query", {scored.task + scored.answer}},
-                             {"prompts", {scored.task}},
-                             {"labels", {scored.expected_answer}}});
+    const auto answer = ask(
+        endpoint, endpoint.at.path,
+        {{"query", {scored.task + scored.answer}}, {"prompts", {scored.task}}, {"labels", {scored.expected_answer}}});
     if (!answer) return tl::unexpected(answer.error());
     const json rewards = answer->value("rewards", json());
-    return finite(rewards.is_array() && rewards.size() == 1 ? rewards[0] : json(), endpoint.address);
+    return finite(rewards.is_array() && rewards.size() == 1 ? rewards[0] : json(), endpoint.at.address);
   };
 }
 
@@ -176,10 +173,11 @@ expected<RemoteFunction> make_judge(const json& part) {
     std::string words = "Task:\n" + scored.task + "\n\nAnswer:\n" + scored.answer;
     if (!scored.expected_answer.empty()) words += "\n\nRight answer:\n" + scored.expected_answer;
     if (const auto known = memory->find(words)) return *known;
-    const auto answer = ask(endpoint, endpoint.path + "/chat/completions",
-                            {{"model", model},
-                             {"temperature", 0},
-                             {"messages", {{{"role", "system"}, {"content", rules}}, {{"role", "user"}, {"content", words}}}}});
+    const auto answer =
+        ask(endpoint, endpoint.at.path + "/chat/completions",
+            {{"model", model},
+             {"temperature", 0},
+             {"messages", {{{"role", "system"}, {"content", rules}}, {{"role", "user"}, {"content", words}}}}});
     if (!answer) return tl::unexpected(answer.error());
     const json::json_pointer content("/choices/0/message/content");
     if (!answer->contains(content) || !(*answer)[content].is_string()) return fail("the judge gave no answer");

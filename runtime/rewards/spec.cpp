@@ -14,9 +14,9 @@ namespace millrace {
 struct RewardSpec::Part {
   std::string name;
   double weight;
-  PartFunction value;   // of a part that is computed here
-  RemoteFunction ask;   // of one that asks somebody else
-  bool optional = false;  // when nobody answers the score goes without it
+  PartFunction value;     // of a part that is computed here
+  RemoteFunction ask;     // of one that asks somebody else
+  bool may_fail = false;  // then the score goes without it
 };
 
 namespace {
@@ -31,18 +31,13 @@ struct Kind {
 };
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> table = {{"style_words", {"words"}, make_style_words},
-                                          {"repetition", {"above"}, make_repetition},
-                                          {"exact_answer", {}, make_exact_answer},
-                                          {"letter_share", {"letters"}, make_letter_share},
-                                          {"http",
-                                           {"url", "shape", "timeout_s", "retries", "token_file", "optional"},
-                                           nullptr,
-                                           make_http},
-                                          {"judge",
-                                           {"url", "model", "rubric", "timeout_s", "retries", "token_file", "optional"},
-                                           nullptr,
-                                           make_judge}};
+  static const std::vector<Kind> table = {
+      {"style_words", {"words"}, make_style_words},
+      {"repetition", {"above"}, make_repetition},
+      {"exact_answer", {}, make_exact_answer},
+      {"letter_share", {"letters"}, make_letter_share},
+      {"http", {"url", "shape", "timeout_s", "retries", "token_file", "on_failure"}, nullptr, make_http},
+      {"judge", {"url", "model", "rubric", "timeout_s", "retries", "token_file", "on_failure"}, nullptr, make_judge}};
   return table;
 }
 
@@ -125,9 +120,9 @@ expected<RewardSpec> RewardSpec::parse(const json& document) {
       auto ask = (*kind)->make_remote(part);
       if (!ask) return fail(where + ask.error().message);
       made.ask = std::move(*ask);
-      const json optional = part.value("optional", json(false));
-      if (!optional.is_boolean()) return fail(where + "\"optional\": expected true or false");
-      made.optional = optional;
+      const json choice = part.value("on_failure", json("fail"));
+      if (choice != "fail" && choice != "omit") return fail(where + "\"on_failure\": expected \"fail\" or \"omit\"");
+      made.may_fail = choice == "omit";
     } else {
       auto value = (*kind)->make(part);
       if (!value) return fail(where + value.error().message);
@@ -168,7 +163,7 @@ expected<Score> RewardSpec::ask(const ScoredAnswer& scored) const {
     const Part& part = *parts_[i];
     const expected<double> value = asked[i].get();
     if (!value) {
-      if (!part.optional) failure = "part " + part.name + ": " + value.error().message;
+      if (!part.may_fail) failure = "part " + part.name + ": " + value.error().message;
       continue;
     }
     score.parts.push_back({part.name, *value, part.weight});

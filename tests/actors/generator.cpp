@@ -1,5 +1,9 @@
 #include "actors/generator.hpp"
 
+#include <set>
+
+#include <caf/send.hpp>
+
 #include "tests/actors/fixture.hpp"
 
 using namespace millrace;
@@ -13,7 +17,8 @@ struct World : ActorFixture {
   std::shared_ptr<const Model> model;
   GeneratorActor actor;
 
-  World() {
+  explicit World(double canary_share = 1) {
+    settings.live.canary_share = canary_share;
     settings.model.max_context = 64;
     settings.model.random.hidden = 16;
     settings.model.random.layers = 1;
@@ -77,4 +82,41 @@ TEST_CASE("a turn whose asker has died is dropped") {
   }
   world.run();
   CHECK(world.activity.generated_tokens < 10);
+}
+
+TEST_CASE("the last good policy answers whom the newest does not, until the newest is called good") {
+  World world(0.5);
+  const auto versions_of = [&](bool good) {
+    TurnRequest turn = world.request(6, 3);
+    turn.good = good;
+    turn.served_since = 1;
+    const auto reply = world.ask<TurnReply>(world.actor, generate_atom_v, turn);
+    REQUIRE(reply);
+    return std::set<Version>(reply->versions.begin(), reply->versions.end());
+  };
+  caf::anon_send(world.actor, weights_atom_v, renumbered(*world.model->weights, 5));
+  world.run();
+  CHECK(versions_of(false) == std::set<Version>{5});
+  CHECK(versions_of(true) == std::set<Version>{0});
+  CHECK(world.activity.good_version == 0);
+  caf::anon_send(world.actor, good_atom_v);
+  world.run();
+  CHECK(versions_of(true) == std::set<Version>{5});
+  CHECK(world.activity.good_version == 5);
+  CHECK(world.activity.served_turns == 0);
+  CHECK(world.metrics.text().find("millrace_serving_first_token_seconds_count 3\n") != std::string::npos);
+}
+
+TEST_CASE("applications' turns are counted while they are live, also when their asker goes") {
+  World world;
+  TurnRequest turn = world.request(40, 3);
+  turn.served_since = 1;
+  {
+    caf::scoped_actor leaver(world.system);
+    leaver->send(world.actor, generate_atom_v, turn);
+    world.scheduler.run_once();
+    CHECK(world.activity.served_turns == 1);
+  }
+  world.run();
+  CHECK(world.activity.served_turns == 0);
 }

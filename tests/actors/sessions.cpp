@@ -45,6 +45,7 @@ GeneratorActor::behavior_type fake_generator(GeneratorActor::pointer self, Answe
         return promise;
       },
       [](weights_atom, const SnapshotPtr&) {},
+      [](good_atom) {},
       [](step_atom) {},
   };
 }
@@ -55,6 +56,7 @@ ScorerActor::behavior_type fake_scorer(ScorerActor::pointer, bool works) {
         if (!works) return fail("reward is not finite");
         return Score{0.5, {}, "test", 1};
       },
+      [](score_atom, std::uint64_t, const ScoreReply&) {},
       [](spec_atom) { return SpecInfo{}; },
       [](spec_atom, const SpecChange&) { return SpecReply{}; },
       [](history_atom) { return nlohmann::json(); },

@@ -68,6 +68,7 @@ GeneratorActor::behavior_type toy_generator(GeneratorActor::pointer self, Fate* 
         return promise;
       },
       [](weights_atom, const SnapshotPtr&) {},
+      [](good_atom) {},
       [](step_atom) {},
   };
 }
@@ -84,6 +85,7 @@ ScorerActor::behavior_type toy_scorer(ScorerActor::pointer self, Fate* fate) {
         }
         return promise;
       },
+      [](score_atom, std::uint64_t, const ScoreReply&) {},
       [](spec_atom) { return SpecInfo{}; },
       [](spec_atom, const SpecChange&) { return SpecReply{}; },
       [](history_atom) { return nlohmann::json(); },

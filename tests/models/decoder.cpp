@@ -125,6 +125,33 @@ TEST_CASE("turns that come and go do not disturb the others") {
   }
 }
 
+TEST_CASE("steps for urgent turns alone hold the others, and change nobody's tokens") {
+  const Model model = testing::small_model();
+  const std::vector<Tokens> all = prompts();
+  const auto is_urgent = [](std::size_t i) { return i % 3 == 1; };
+  Decoder decoder(model, {});
+  Turns turns;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    REQUIRE(decoder.start(i, all[i], sampling_of(i, 5 + static_cast<int>(i * 5 % 17)), is_urgent(i)));
+    if (i == 4) decoder.cancel(4);  // an urgent one leaves from among the others
+    turns.merge(run(decoder, 1));
+    const std::size_t before = decoder.sampled_since(0, 0).tokens.size();
+    for (FinishedTurn& turn : decoder.step(true)) turns.emplace(turn.id, std::move(turn));
+    if (decoder.sampled_since(0, 0).tokens.size() > 0) CHECK(decoder.sampled_since(0, 0).tokens.size() == before);
+  }
+  while (decoder.urgent() > 0) {
+    for (FinishedTurn& turn : decoder.step(true)) turns.emplace(turn.id, std::move(turn));
+  }
+  CHECK(decoder.step(true).empty());
+  for (std::size_t i = 0; i < all.size(); ++i) CHECK((turns.contains(i) || !is_urgent(i) || i == 4));
+  turns.merge(run(decoder));
+  CHECK(turns.size() == all.size() - 1);
+  for (const auto& [i, turn] : turns) {
+    CAPTURE(i);
+    CHECK(turn.tokens == alone(model, all[i], sampling_of(i, 5 + static_cast<int>(i * 5 % 17))).tokens);
+  }
+}
+
 TEST_CASE("many prompts that begin alike are computed once and copied, also into room that is not there yet") {
   const Model model = testing::small_model();
   Decoder decoder(model, {});

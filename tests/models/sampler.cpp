@@ -47,6 +47,20 @@ TEST_CASE("B02: log-probs are float32") {
   }
 }
 
+TEST_CASE("the most likely tokens are reported best first, whatever is drawn") {
+  const at::Tensor logits = logits_of({0, 2, -1, 1});
+  for (std::uint64_t position = 0; position < 20; ++position) {
+    const Drawn drawn = draw(logits, {.temperature = 0.5, .top_logprobs = 2}, position);
+    REQUIRE(drawn.top.size() == 2);
+    CHECK(drawn.top[0].first == 1);
+    CHECK(drawn.top[0].second == doctest::Approx(-0.145078).epsilon(1e-4));  // logits 0, 4, -2, 2
+    CHECK(drawn.top[1].first == 3);
+    CHECK(drawn.top[1].second == doctest::Approx(-2.145078).epsilon(1e-4));
+  }
+  CHECK(draw(logits, {.top_logprobs = 9}, 0).top.size() == 4);
+  CHECK(draw(logits, {}, 0).top.empty());
+}
+
 TEST_CASE("B04: top_k 0 and -1 are off; equal logits are drawn equally often") {
   for (const int top_k : {0, -1}) {
     for (const int count : counts(at::zeros({4}), {.top_k = top_k, .seed = 7}, 4000)) {

@@ -48,7 +48,7 @@ TEST_CASE("an unknown environment is an error that lists the known ones") {
   REQUIRE(!factory);
   CHECK(factory.error().message ==
         "\"environment.name\": unknown environment \"writting\": did you mean \"writing\"? There are writing, "
-        "calculator, letters, guess, shell, process, openenv, turns, live");
+        "calculator, letters, guess, shell, process, openenv, http, turns, live");
 }
 
 TEST_CASE("the same number gives the same task, in another environment object, too") {

@@ -224,7 +224,9 @@ TEST_CASE("a conversation is found by its words, and never another client's") {
 }
 
 TEST_CASE("one client cannot crowd out the others, nor teach more than its share") {
-  World world(LiveSettings{64, 3600, 3});
+  LiveSettings settings;
+  settings.client_limit = 3;
+  World world(settings);
   for (int i = 0; i < 6; ++i) {
     Interaction said = answer("flood-" + std::to_string(i), {1}, {2});
     said.client = "mallory";

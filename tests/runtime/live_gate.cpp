@@ -95,8 +95,11 @@ TEST_CASE("what is forgotten loses its words and tokens, and keeps what became o
   REQUIRE(rows.size() == 3);
   CHECK(rows[0]["outcome"] == "trained");
   CHECK(rows[0]["version"] == 1);
-  CHECK(rows[2]["outcome"] == "queued");
+  CHECK(rows[2]["outcome"] == "expired");  // it waited, and is not trained any more
   CHECK_FALSE(world.gate.ledger().read(id));
-  CHECK(world.gate.ledger().read(queued));  // it is still needed
+  CHECK_FALSE(world.gate.ledger().read(queued));
+  CHECK(world.take().empty());
   CHECK(world.gate.ledger().counts().trained == 2);
+  CHECK(world.gate.ledger().counts().queued == 0);
+  CHECK(world.gate.capacity() == 8);
 }

@@ -98,7 +98,15 @@ TEST_CASE("what is wrong is refused by name, and so is what would change the ans
   CHECK(wrong({{"messages", {{{"role", "king"}, {"content", "x"}}}}}) == "messages");
   CHECK(wrong({{"messages", {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}}}) == "messages");
   CHECK(wrong({{"presence_penalty", 0.5}}) == "presence_penalty");
-  CHECK(wrong({{"top_logprobs", 5}}) == "top_logprobs");
+  CHECK(wrong({{"top_logprobs", 5}}) == "top_logprobs");  // without logprobs
+  CHECK(wrong({{"top_logprobs", 21}, {"logprobs", true}}) == "top_logprobs");
+  CHECK(wrong({{"top_logprobs", 20}, {"logprobs", true}}) == "nothing");
+  CHECK(wrong({{"tools", {{{"type", "function"}}}}}) == "tools");
+  CHECK(wrong({{"tools", "calculate"}}) == "tools");
+  CHECK(wrong({{"tool_choice", "required"}}) == "tool_choice");
+  CHECK(wrong({{"messages",
+                {{{"role", "assistant"}, {"tool_calls", {{{"function", {{"name", "f"}, {"arguments", "x"}}}}}}}}}}) ==
+        "messages");
   CHECK(wrong({{"repetition_penalty", 1.1}}) == "repetition_penalty");
   CHECK(wrong({{"repetition_penalty", 1.0}}) == "nothing");
   CHECK(parse_chat_request(json::array(), *bytes, 512).error().param.empty());
@@ -201,4 +209,129 @@ TEST_CASE("several choices have seeds and receipts of their own, and the answer 
   CHECK(body["choices"][2]["message"]["content"] == "c");
   CHECK(body["choices"][2]["index"] == 2);
   CHECK(body["millrace"]["interaction_ids"] == json{"int-9", "int-9.1", "int-9.2"});
+}
+
+namespace {
+
+const json tools = {
+    {{"type", "function"}, {"function", {{"name", "calculate"}, {"parameters", {{"type", "object"}}}}}}};
+const std::string call = R"(<tool_call>
+{"name": "calculate", "arguments": {"b": 2, "a": "1+1"}}
+</tool_call>)";
+
+// A byte model whose template shows tools and calls.
+std::shared_ptr<const Tokenizer> with_tools() {
+  Vocabulary vocabulary = Tokenizer::bytes().vocabulary();
+  vocabulary.chat_template =
+      "{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}{{ m.role }}:{{ m.content }}"
+      "{% for c in m.tool_calls or [] %}[{{ c.function.name }} {{ c.function.arguments | tojson }}]{% endfor %};{% "
+      "endfor %}";
+  return std::make_shared<const Tokenizer>(*Tokenizer::make(std::move(vocabulary)));
+}
+
+}  // namespace
+
+TEST_CASE("calls in an answer are told apart from its text; what is malformed stays text") {
+  const auto parts = [](const std::string& answer) { return parse_tool_calls(answer, tools); };
+  const AnswerParts one = parts("Let me see.\n" + call);
+  CHECK(one.content == "Let me see.");
+  REQUIRE(one.calls.size() == 1);
+  CHECK(one.calls[0].name == "calculate");
+  CHECK(one.calls[0].arguments == R"({"b":2,"a":"1+1"})");  // in its own order
+  CHECK(parts(call + "\n" + call).calls.size() == 2);
+  CHECK(parts(R"( {"name": "calculate", "parameters": {"a": 1}} )").calls.at(0).arguments == R"({"a":1})");
+  for (const std::string text : {"<tool_call>{\"name\": \"calculate\"", "<tool_call>calculate</tool_call>",
+                                 "</tool_call>", "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>",
+                                 "<tool_call>{\"name\": \"calculate\", \"arguments\": 5}</tool_call>", "", "{"}) {
+    CAPTURE(text);
+    CHECK(parts(text).calls.empty());
+    CHECK(parts(text).content == text);
+  }
+  const AnswerParts mixed = parts("<tool_call>no</tool_call> but " + call);
+  CHECK(mixed.content == "<tool_call>no</tool_call> but");
+  CHECK(mixed.calls.size() == 1);
+}
+
+TEST_CASE("tools are shown by the template, calls come back as such, streamed or not") {
+  const auto tokenizer = with_tools();
+  const json body = {
+      {"tools", tools},
+      {"stream", true},
+      {"messages",
+       {{{"role", "user"}, {"content", "1+1?"}},
+        {{"role", "assistant"},
+         {"content", nullptr},
+         {"tool_calls", {{{"id", "c"}, {"function", {{"name", "calculate"}, {"arguments", "{\"a\": 1}"}}}}}}},
+        {{"role", "tool"}, {"tool_call_id", "c"}, {"content", "2"}}}}};
+  const ParsedRequest parsed = parse_chat_request(body, *tokenizer, 512);
+  REQUIRE_MESSAGE(parsed, parsed.error().message);
+  const std::string prompt = tokenizer->decode(parsed->prompts.at(0));
+  CHECK(prompt.find("\"name\": \"calculate\"") != std::string::npos);
+  CHECK(prompt.ends_with("user:1+1?;assistant:[calculate {\"a\": 1}];tool:2;"));
+  CHECK(parsed->messages.at(1).content == "\ncalculate {\"a\":1}");
+
+  Completion answer(*parsed, tokenizer, "model", "id-1", "");
+  const SampledTokens sampled = tokens_of("So <b>. " + call);
+  std::string stream;
+  for (std::size_t i = 0; i + 1 < sampled.tokens.size(); ++i) {
+    stream += answer.add(0, {{sampled.tokens[i]}, {sampled.logp[i]}, {sampled.versions[i]}});
+  }
+  stream += answer.finish(0, turn_of(sampled, Finish::stop));
+  std::string joined;
+  json calls, finish_reason;
+  for (const json& message : messages_of(stream)) {
+    const json& delta = message["choices"][0]["delta"];
+    joined += delta.value("content", "");
+    if (delta.contains("tool_calls")) calls = delta["tool_calls"];
+    finish_reason = message["choices"][0]["finish_reason"];
+  }
+  CHECK(joined == "So <b>.");
+  REQUIRE(calls.size() == 1);
+  CHECK(calls[0]["index"] == 0);
+  CHECK(calls[0]["function"]["arguments"] == R"({"b":2,"a":"1+1"})");
+  CHECK(finish_reason == "tool_calls");
+  const json choice = answer.body()["choices"][0];
+  CHECK(choice["message"]["content"] == "So <b>.");
+  CHECK(choice["message"]["tool_calls"][0]["id"] == calls[0]["id"]);
+  CHECK(choice["finish_reason"] == "tool_calls");
+
+  const ParsedRequest none =
+      parse_chat_request({{"tools", tools}, {"tool_choice", "none"}, {"messages", body["messages"]}}, *tokenizer, 512);
+  REQUIRE(none);
+  CHECK(tokenizer->decode(none->prompts.at(0)).find("parameters") == std::string::npos);
+  Completion plain(*none, tokenizer, "model", "id-2", "");
+  plain.finish(0, turn_of(tokens_of(call), Finish::stop));
+  CHECK(plain.body()["choices"][0]["message"]["content"] == call);
+}
+
+TEST_CASE("a conversation with calls is known again by its words") {
+  const auto tokenizer = with_tools();
+  const json first = {{"tools", tools}, {"messages", {{{"role", "user"}, {"content", "1+1?"}}}}};
+  const ParsedRequest asked = parse_chat_request(first, *tokenizer, 512);
+  Completion answer(*asked, tokenizer, "model", "id-1", "int-1");
+  answer.finish(0, turn_of(tokens_of(call), Finish::stop));
+  json message = answer.body()["choices"][0]["message"];
+  json second = first;
+  second["messages"].push_back(message);
+  second["messages"].push_back({{"role", "tool"}, {"tool_call_id", message["tool_calls"][0]["id"]}, {"content", "2"}});
+  const ParsedRequest again = parse_chat_request(second, *tokenizer, 512);
+  REQUIRE_MESSAGE(again, again.error().message);
+  CHECK(answer.dialogue("ada", 0) == dialogue_key("ada", {again->messages.begin(), again->messages.end() - 1}));
+}
+
+TEST_CASE("the most likely tokens beside each sampled one") {
+  SampledTokens sampled = tokens_of("ab");
+  sampled.top = {{{'a', -0.5F}, {'x', -1.0F}}, {{'y', -0.25F}, {'b', -0.5F}}};
+  FinishedTurn turn = turn_of(sampled, Finish::length);
+  turn.top = sampled.top;
+  Completion answer = completion(chat({{"logprobs", true}, {"top_logprobs", 2}}));
+  CHECK(answer.sampling(0).top_logprobs == 2);
+  answer.finish(0, turn);
+  const json content = answer.body()["choices"][0]["logprobs"]["content"];
+  CHECK(content[1]["top_logprobs"][0]["token"] == "y");
+  CHECK(content[1]["top_logprobs"][0]["logprob"] == -0.25);
+  CHECK(content[1]["top_logprobs"][1]["bytes"] == json{'b'});
+  Completion text = completion(parse_text_request({{"prompt", "x"}, {"logprobs", 2}}, *bytes));
+  text.finish(0, turn);
+  CHECK(text.body()["choices"][0]["logprobs"]["top_logprobs"][0] == json{{"a", -0.5}, {"x", -1.0}});
 }

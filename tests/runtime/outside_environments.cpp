@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <fstream>
+#include <mutex>
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/piped_process.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/environments/remote_step.hpp"
+#include "runtime/piped_process.hpp"
+#include "tests/runtime/http_fixture.hpp"
 #include "tests/temporary_directory.hpp"
 
 using namespace millrace;
@@ -93,6 +95,50 @@ TEST_CASE("what goes wrong is an error that says so, in time, and the next sessi
   CHECK(make_environment_factory(settings).error().message.find("environment.command") != std::string::npos);
   settings.command = "/no/such/program";
   CHECK_FALSE((*make_environment_factory(settings))()->reset(1));
+}
+
+TEST_CASE("an environment behind HTTP plays an episode, and is told when one is left") {
+  std::mutex mutex;
+  std::vector<std::string> calls;
+  const HttpServer server = serve([&](const HttpRequest& request, const HttpReply& reply) {
+    const json question = json::parse(request.body);
+    const std::lock_guard lock(mutex);
+    calls.push_back(request.path + " " + question.dump());
+    json answer = {{"session", "s-7"}, {"prompt", "Say stop."}, {"expected", "stop"}};
+    if (request.path == "/play/step") {
+      const bool over = question["action"] == "stop";
+      answer = {{"observation", "again"},
+                {"role", "tool"},
+                {"reward", over ? 1 : 0},
+                {"terminated", over},
+                {"truncated", false}};
+    }
+    if (question.value("action", "") == "break") return reply({500, "", "text/plain", {}});
+    reply({200, answer.dump(), "application/json", {}});
+  });
+  EnvironmentSettings settings;
+  settings.name = "http";
+  settings.url = "http://127.0.0.1:" + std::to_string(server.port()) + "/play";
+  settings.step_timeout_s = 5;
+  const auto factory = *make_environment_factory(settings);
+  {
+    const auto environment = factory();
+    const auto task = environment->reset(3);
+    REQUIRE_MESSAGE(task, task.error().message);
+    CHECK(task->expected == "stop");
+    const auto first = environment->step("go");
+    REQUIRE_MESSAGE(first, first.error().message);
+    CHECK(first->message.role == "tool");
+    CHECK(environment->step("break").error().message.find("/play/step answered 500") != std::string::npos);
+    CHECK(environment->step("stop")->over);
+  }
+  CHECK(calls.size() == 4);  // one that is over is not closed
+  CHECK(calls[0] == R"(/play/reset {"episode":3})");
+  CHECK(calls[1] == R"(/play/step {"action":"go","session":"s-7"})");
+  { REQUIRE(factory()->reset(4)); }
+  CHECK(calls.back() == R"(/play/close {"session":"s-7"})");
+  settings.url = "ftp://x";
+  CHECK(make_environment_factory(settings).error().message.find("environment.url") != std::string::npos);
 }
 
 TEST_CASE("terminated and truncated are two things, and both at once is terminated (B13)") {

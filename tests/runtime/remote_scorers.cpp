@@ -76,7 +76,7 @@ TEST_CASE("both shapes are asked as their services expect it, and weights add th
   CHECK(rewards.last["labels"] == json{"42"});
 }
 
-TEST_CASE("errors, numbers that are none and silence are failures, unless the part is optional") {
+TEST_CASE("errors, numbers that are none and silence are failures, unless the part may be omitted") {
   Service broken([](int, const json&) { return say({{"error", "x"}}, 400); });
   Service not_a_number([](int, const json&) { return say({{"reward", nullptr}}); });
   Service infinite([](int, const json&) { return HttpResponse{200, R"({"reward": 1e999})", "application/json", {}}; });
@@ -95,11 +95,11 @@ TEST_CASE("errors, numbers that are none and silence are failures, unless the pa
           std::string::npos);
   });
   CHECK(seconds < 0.24);
-  const auto without = ask({part("good", good.url()), part("bad", broken.url(), 1, {{"optional", true}})});
+  const auto without = ask({part("good", good.url()), part("bad", broken.url(), 1, {{"on_failure", "omit"}})});
   REQUIRE(without);
   CHECK(without->total == 0.4);
   CHECK(without->parts.size() == 1);
-  CHECK_FALSE(ask({part("bad", broken.url(), 1, {{"optional", true}})}));
+  CHECK_FALSE(ask({part("bad", broken.url(), 1, {{"on_failure", "omit"}})}));
   CHECK_FALSE(ask({part("good", good.url()), part("bad", broken.url())}));
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("a part's keys are checked") {
   CHECK(wrong({{"url", "ftp://h"}}).find("\"url\"") != std::string::npos);
   CHECK(wrong({{"shape", "round"}}).find("\"shape\"") != std::string::npos);
   CHECK(wrong({{"timeout_s", 0}}).find("\"timeout_s\"") != std::string::npos);
-  CHECK(wrong({{"optional", 1}}).find("\"optional\"") != std::string::npos);
+  CHECK(wrong({{"on_failure", "zero"}}).find("\"on_failure\"") != std::string::npos);
   CHECK(wrong({{"kind", "judge"}}).find("\"shape\"") == std::string::npos);
   CHECK(wrong({{"token_file", "/no/such/file"}}).find("\"token_file\"") != std::string::npos);
 }

@@ -77,7 +77,7 @@ class Service:
     def _listening(self):
         if self.process.poll() is not None:
             raise ServiceEnded(f"the service ended with {self.process.returncode}: {self.log()}")
-        return re.search(r"listening on http://(\S+:\d+)", self.log())
+        return re.search(r"listening on https?://(\S+:\d+)", self.log())
 
     def log(self):
         return (self.folder / "stderr").read_text()

@@ -2,6 +2,7 @@
 """Learning from live traffic: clients chat, reward what they like, and the policy comes to prefer it."""
 import json
 import random
+import tempfile
 import time
 import unittest
 
@@ -102,6 +103,28 @@ class Live(unittest.TestCase):
             self.assertEqual((report["interactions"], len(report["trajectories"])), (2, 1))
             self.assertEqual(service.command("forget", "nobody").returncode, 0)
             self.assertEqual(service.http("POST", "/v1/feedback", {"interaction_id": receipt, "reward": 1})[0], 404)
+
+    def test_what_matches_a_rule_is_stored_nowhere(self):
+        secret, mail = "xylophone-secret", "ada@example.org"
+        with tempfile.NamedTemporaryFile("w", suffix=".rules") as rules:
+            rules.write("[\\w.]+@[\\w.]+\n")
+            rules.flush()
+            with Service(*LIVE, "--set", f"live.redact_file={rules.name}") as service:
+                receipts = []
+                for words in (f"{secret} {mail}", "say:"):
+                    headers, _ = self.ask(service, messages=[{"role": "user", "content": words}])
+                    receipts.append(headers["x-millrace-interaction-id"])
+                    self.assertEqual(service.http("POST", "/v1/feedback", {"interaction_id": receipts[-1], "reward": 1})[0], 200)
+                wait_until(lambda: service.status()["trajectories"]["accepted"] == 2, "both are in the ledger")
+                rows = {row["task"]: row for row in service.trajectories()}
+                self.assertEqual(rows[f"{secret} [redacted]"]["reason"], "redacted")
+                self.assertEqual(rows["say:"]["reason"] or "", "")
+                log = service.log()
+                service.stop()
+                for file in service.state.rglob("*"):
+                    if file.is_file():
+                        self.assertNotIn(mail.encode(), file.read_bytes(), file)
+                self.assertNotIn(secret, log)
 
     def test_feedback_outlives_a_full_gate(self):
         """The learner needs 64 trajectories a step and the gate lets one at a time: all are taken, and all get in."""

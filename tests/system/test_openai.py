@@ -74,6 +74,44 @@ class OpenAI(unittest.TestCase):
         with self.assertRaises(openai.BadRequestError):
             self.chat(stream=True, extra_body={"min_p": 0.1})
 
+    def test_top_logprobs(self):
+        answer = self.chat(max_tokens=6, logprobs=True, top_logprobs=3)
+        for token in answer.choices[0].logprobs.content:
+            values = [other.logprob for other in token.top_logprobs]
+            self.assertEqual((len(values), values), (3, sorted(values, reverse=True)))
+            self.assertGreaterEqual(values[0] + 1e-6, token.logprob)
+        text = self.client.completions.create(model=self.model, prompt="say:", max_tokens=5, logprobs=2)
+        self.assertTrue(all(len(top) <= 2 for top in text.choices[0].logprobs.top_logprobs))
+        with self.assertRaises(openai.BadRequestError):
+            self.chat(top_logprobs=3)  # without logprobs
+
+    def test_tools(self):
+        """A random model calls nothing, but a conversation with calls goes in and a tool may be offered."""
+        tools = [{"type": "function", "function": {"name": "calculate", "parameters": {"type": "object"}}}]
+        call = {"id": "c", "type": "function", "function": {"name": "calculate", "arguments": '{"a": 1}'}}
+        messages = [*MESSAGES, {"role": "assistant", "content": None, "tool_calls": [call]},
+                    {"role": "tool", "tool_call_id": "c", "content": "2"}]
+        for choice in ("auto", "none"):
+            answer = self.client.chat.completions.create(model=self.model, messages=messages, max_tokens=6, tools=tools,
+                                                         tool_choice=choice)
+            self.assertIsNone(answer.choices[0].message.tool_calls)
+            self.assertIn(answer.choices[0].finish_reason, ("stop", "length"))
+        with self.client.chat.completions.create(model=self.model, messages=messages, max_tokens=6, tools=tools,
+                                                 stream=True) as stream:
+            self.assertTrue(any(chunk.choices[0].finish_reason for chunk in stream))
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.chat(tools=tools, tool_choice="required")
+        self.assertEqual(caught.exception.param, "tool_choice")
+
+    def test_seed(self):
+        """The same seed on the same weights gives the same answer."""
+        for _ in range(20):
+            pair = [self.chat(max_tokens=16, seed=7) for _ in range(2)]
+            if pair[0].millrace["weight_versions"] == pair[1].millrace["weight_versions"]:
+                self.assertEqual(pair[0].choices[0].message.content, pair[1].choices[0].message.content)
+                return
+        self.fail("twenty times the weights changed between two answers")
+
     def test_trl_call(self):
         status, headers, body = self.service.http("POST", "/v1/completions", {
             "model": self.model, "prompt": [115, 97, 121, 58], "max_tokens": 6, "temperature": 1.0, "top_p": 1.0,
