@@ -81,7 +81,7 @@ class Crash(unittest.TestCase):
             self.check_degrades_and_recovers(service, fill, ballast.unlink)
 
     def test_disk_fails(self):
-        for code in (errno.EROFS, errno.EACCES, errno.EIO):
+        for code in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO):
             with self.subTest(errno.errorcode[code]):
                 self.state = self.folder / errno.errorcode[code]
                 switch = self.folder / "errno"
