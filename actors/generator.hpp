@@ -28,7 +28,7 @@ struct GeneratorState {
   SnapshotPtr newest;
   std::map<TurnId, Asked> turns;
   TurnId next_turn = 1;
-  bool stepping = false;  // a step message is on its way
+  bool stepping = false;    // a step message is on its way
   std::uint64_t steps = 0;  // while turns of both kinds were live
 
   // Fed and sampled so far.

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "actors/exceptions.hpp"
-#include "runtime/log.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/log.hpp"
 
 namespace millrace {
 
@@ -50,7 +50,8 @@ void submit(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics, Traj
   self->request(gatekeeper, std::chrono::seconds(60), list_atom_v, query)
       .then(
           [=, number = (*lesson)->number](const nlohmann::json& row) {
-            good(row.is_null() ? self->state.interactions->unassign(number) : self->state.interactions->confirm(number));
+            good(row.is_null() ? self->state.interactions->unassign(number)
+                               : self->state.interactions->confirm(number));
             teach(self, gatekeeper, metrics);
           },
           [](const caf::error& error) { log_error("live", "no word from the gatekeeper: " + caf::to_string(error)); });
@@ -88,7 +89,9 @@ void recover(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics) {
               good(there ? interactions.confirm(entry.lesson) : interactions.unassign(entry.lesson));
               teach(self, gatekeeper, metrics);
             },
-            [](const caf::error& error) { log_error("live", "no word from the gatekeeper: " + caf::to_string(error)); });
+            [](const caf::error& error) {
+              log_error("live", "no word from the gatekeeper: " + caf::to_string(error));
+            });
   }
 }
 
@@ -153,9 +156,8 @@ LiveAnswer session_call(LiveState& state, const SessionCall& call, int batch) {
   const auto session = interactions.session_of(call.key, now);
   if (!good(session)) return {503, {}, "the state directory cannot be written: try again", ""};
   if (!*session) return {401, {}, "the key is not that of an open session", "Authorization"};
-  return answer_or_fault(call.kind == SessionCall::Kind::reward
-                             ? interactions.set_reward(**session, call.feedback, now)
-                             : interactions.end_session(**session, now));
+  return answer_or_fault(call.kind == SessionCall::Kind::reward ? interactions.set_reward(**session, call.feedback, now)
+                                                                : interactions.end_session(**session, now));
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ std::string difference(const LearnerImage& image, const TensorFile& file) {
   for (const TensorView& ours : image.tensors()) {
     const auto theirs = std::find_if(file.tensors().begin(), file.tensors().end(),
                                      [&](const TensorView& view) { return view.name == ours.name; });
-    const bool same = theirs != file.tensors().end() && theirs->bytes.size() == ours.bytes.size() &&
-                      (ours.bytes.empty() || std::memcmp(theirs->bytes.data(), ours.bytes.data(), ours.bytes.size()) == 0);
+    const bool same =
+        theirs != file.tensors().end() && theirs->bytes.size() == ours.bytes.size() &&
+        (ours.bytes.empty() || std::memcmp(theirs->bytes.data(), ours.bytes.data(), ours.bytes.size()) == 0);
     if (!same) return ours.name;
   }
   return {};

@@ -47,7 +47,9 @@ struct Parts {
 };
 
 // Where the history of the reward spec lies.
-inline std::string preference_file(const Settings& settings) { return settings.state.directory + "/reward_specs.jsonl"; }
+inline std::string preference_file(const Settings& settings) {
+  return settings.state.directory + "/reward_specs.jsonl";
+}
 
 struct Wiring {
   GatewayActor gateway;

@@ -27,16 +27,16 @@ struct ModelSettings {
 };
 
 struct EnvironmentSettings {
-  std::string name = "writing";  // one of runtime/environments/environment.cpp's
-  std::string data;              // file or folder with the tasks; empty = the environment's own
-  std::string command;           // of `process`: the program, run by /bin/sh
-  std::string url;               // of `openenv`: ws://HOST:PORT/ws; of `http`: http://HOST:PORT/PATH
+  std::string name = "writing";                    // one of runtime/environments/environment.cpp's
+  std::string data;                                // file or folder with the tasks; empty = the environment's own
+  std::string command;                             // of `process`: the program, run by /bin/sh
+  std::string url;                                 // of `openenv`: ws://HOST:PORT/ws; of `http`: http://HOST:PORT/PATH
   std::string action = R"({"message": "$text"})";  // of `openenv`: what a turn becomes
-  std::string observation;       // of `openenv`: the field that the policy reads; empty = all of it as JSON
-  double step_timeout_s = 30;    // seconds an environment outside the service may take for a step
-  int max_turns = 1;             // a session with more is truncated
-  int max_tokens = 2048;         // tokens of a whole trajectory, prompt included
-  double deadline_s = 120;       // seconds a session may last from its permit to its score
+  std::string observation;     // of `openenv`: the field that the policy reads; empty = all of it as JSON
+  double step_timeout_s = 30;  // seconds an environment outside the service may take for a step
+  int max_turns = 1;           // a session with more is truncated
+  int max_tokens = 2048;       // tokens of a whole trajectory, prompt included
+  double deadline_s = 120;     // seconds a session may last from its permit to its score
 };
 
 struct RewardSettings {
@@ -149,7 +149,7 @@ struct CheckpointSettings {
 struct SupervisionSettings {
   int restarts_per_minute = 10;  // of one actor; more of them end the service
   double backoff_s = 0.05;       // seconds before the second start within a minute, twice as long each time, 5 at most
-  double hang_s = 600;           // seconds that one decode step or one pass of a learner may take; then the process ends
+  double hang_s = 600;  // seconds that one decode step or one pass of a learner may take; then the process ends
 };
 
 struct DrainSettings {

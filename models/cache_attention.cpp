@@ -51,7 +51,8 @@ inline __attribute__((always_inline)) void attend_head(const T* q, const T* k, c
 }
 
 template <class T>
-void attend(const at::Tensor& q, const KvCache::Layer& cache, std::span<const std::int64_t> positions, at::Tensor& out) {
+void attend(const at::Tensor& q, const KvCache::Layer& cache, std::span<const std::int64_t> positions,
+            at::Tensor& out) {
   const std::int64_t heads = cache.k.size(1), capacity = cache.k.size(2), size = cache.k.size(3);
   const std::int64_t group = q.size(1) / heads;
   const auto* queries = q.const_data_ptr<T>();

@@ -32,12 +32,12 @@ enum class Finish { stop, length };  // stop: end-of-turn token or a stop text
 
 struct FinishedTurn {
   TurnId id = 0;
-  Tokens tokens;                  // the end-of-turn token included when it was sampled; nothing is ever added
-  std::vector<float> logp;        // [tokens]
-  std::vector<Version> versions;  // [tokens]
+  Tokens tokens;                    // the end-of-turn token included when it was sampled; nothing is ever added
+  std::vector<float> logp;          // [tokens]
+  std::vector<Version> versions;    // [tokens]
   std::vector<TopTokens> top = {};  // [tokens], empty where none were asked for
   Finish finish = Finish::length;
-  Version last_weights = 0;       // weights in use when the turn ended
+  Version last_weights = 0;  // weights in use when the turn ended
 };
 
 // A part of a turn that is still going on.

@@ -55,7 +55,8 @@ class KvCache {
       auto* cached = static_cast<std::byte*>(to->data_ptr());
       const auto* next = static_cast<const std::byte*>(from->const_data_ptr());
       for (std::int64_t row = 0; row < from->size(0) * heads; ++row) {
-        const std::int64_t place = (first_slot * heads + row) * capacity_ + positions[static_cast<std::size_t>(row / heads)];
+        const std::int64_t place =
+            (first_slot * heads + row) * capacity_ + positions[static_cast<std::size_t>(row / heads)];
         std::memcpy(cached + place * bytes, next + row * bytes, static_cast<std::size_t>(bytes));
       }
     }

@@ -90,9 +90,7 @@ SnapshotPtr renumbered(const Snapshot& snapshot, Version version) {
   return std::make_shared<const Snapshot>(version, snapshot.architecture, snapshot.weights);
 }
 
-void prepare(const Snapshot& snapshot, const std::string& dtype) {
-  snapshot.prepare(compute_dtype(dtype));
-}
+void prepare(const Snapshot& snapshot, const std::string& dtype) { snapshot.prepare(compute_dtype(dtype)); }
 
 std::uint64_t checksum_of(const Snapshot& snapshot) {
   std::uint64_t sum = 0;

@@ -16,8 +16,8 @@ using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
 Version version_of(const Snapshot& snapshot);
 SnapshotPtr renumbered(const Snapshot& snapshot, Version version);  // the same tensors under another number
-// Checks the weights and makes the copy that decoders of this dtype compute with. A publisher does it, so that they need
-// not between two of their steps.
+// Checks the weights and makes the copy that decoders of this dtype compute with. A publisher does it, so that they
+// need not between two of their steps.
 void prepare(const Snapshot& snapshot, const std::string& dtype);
 std::uint64_t checksum_of(const Snapshot& snapshot);  // over every weight's bits; takes as long as reading them
 

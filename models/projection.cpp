@@ -22,8 +22,8 @@ bool has_tiles() {
   return supported;
 }
 
-// In tiles a row's result is the same to the last bit whatever other rows there are; MKL computes a row that is alone in
-// another way, so it gets company.
+// In tiles a row's result is the same to the last bit whatever other rows there are; MKL computes a row that is alone
+// in another way, so it gets company.
 at::Tensor product_in_tiles(const at::Tensor& x, const at::Tensor& weight) {
   if (x.size(0) > 1) return wide_product(x.contiguous(), weight.contiguous());
   return wide_product(x.repeat({2, 1}), weight.contiguous()).narrow(0, 0, 1);

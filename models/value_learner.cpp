@@ -148,7 +148,8 @@ struct ValueLearner::State {
       seen.clear();
     }
     for (Sequence& sequence : sequences) {
-      if (sequence.terminal) sequence.rewards.back() += static_cast<float>(levels.below_newest(sequence.reward_version));
+      if (sequence.terminal)
+        sequence.rewards.back() += static_cast<float>(levels.below_newest(sequence.reward_version));
     }
   }
 

@@ -23,7 +23,7 @@ struct Activity {
   BusyTime value_busy_ns;
   std::atomic<std::uint64_t> good_version{0};  // of the policy that answers most clients while the newest is a canary
   std::atomic<int> served_turns{0};            // live turns of applications
-  std::atomic<int> roles_missing{0};  // parts of the service that have died and do not stand again yet
+  std::atomic<int> roles_missing{0};           // parts of the service that have died and do not stand again yet
 
   std::atomic<std::int64_t> beat_ns{0};  // when the actors that share threads last got to work; 0 = not yet
 

@@ -17,10 +17,10 @@ namespace millrace {
 struct CheckpointRow {
   std::string name;
   std::uint64_t policy_version = 0;
-  std::uint64_t step = 0;      // batches the critic has learned from, value-only ones included
-  std::uint64_t checksum = 0;  // of its manifest
-  double created = 0;          // Unix seconds
-  double reward = 0;           // mean of what was trained since the checkpoint before; NaN: nothing was
+  std::uint64_t step = 0;         // batches the critic has learned from, value-only ones included
+  std::uint64_t checksum = 0;     // of its manifest
+  double created = 0;             // Unix seconds
+  double reward = 0;              // mean of what was trained since the checkpoint before; NaN: nothing was
   std::uint64_t reward_spec = 0;  // version of the reward spec that this was rewarded under
 };
 

@@ -349,7 +349,9 @@ void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome 
   }
   const auto started = std::chrono::steady_clock::now();
   // In order: a batch must not be settled before the one before it.
-  expected<void> written = unsettled_.empty() ? ledger_.settle(ids, outcome, reason, learner_, step, step > 0 ? passes_ : std::vector<int>()) : fail(problem_);
+  expected<void> written =
+      unsettled_.empty() ? ledger_.settle(ids, outcome, reason, learner_, step, step > 0 ? passes_ : std::vector<int>())
+                         : fail(problem_);
   if (!written && written.error().message.find("is not queued") != std::string::npos) {
     log_error("gatekeeper", written.error().message);  // a bug; to try again would not help
   } else if (!written) {

@@ -80,7 +80,7 @@ class Gatekeeper {
   bool step_in_progress() const { return step_complete_; }
   // While the ledger cannot be written nothing new begins; what has come in waits. Called once in a while.
   void retry();
-  void prune(double unix_now);                             // what is too old, or too much; called once in a while
+  void prune(double unix_now);  // what is too old, or too much; called once in a while
   // What cannot be written, the ledger or a checkpoint, and why; empty: all can.
   const std::string& problem() const { return problem_.empty() ? checkpoint_problem_ : problem_; }
   const char* state() const { return problem().empty() ? name_of(mode_) : "degraded"; }

@@ -12,7 +12,7 @@ struct HttpCall {
   std::string method = "GET";
   std::string target = "/";
   std::string body;
-  std::string token;                           // sent as bearer when not empty
+  std::string token;  // sent as bearer when not empty
   std::map<std::string, std::string> headers;
   double timeout_s = 60;
 };

@@ -34,7 +34,7 @@ struct HttpServer::State {
   asio::steady_timer retry{context};
   Shared shared;
   std::shared_ptr<asio::ssl::context> tls;  // null: bare TCP
-  std::weak_ptr<asio::io_context> self;  // the context, alive as long as this is
+  std::weak_ptr<asio::io_context> self;     // the context, alive as long as this is
   std::future<void> thread;
 
   void accept() {

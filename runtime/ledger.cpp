@@ -141,8 +141,8 @@ expected<Ledger> Ledger::open_read_only(const std::string& state_directory) {
 }
 
 Ledger Ledger::forgetful() {
-  return Ledger(std::make_unique<State>(
-      State{std::nullopt, value_of(open_ledger_in_memory()), 0, {}, 0, LedgerCounts{}, true}));
+  return Ledger(
+      std::make_unique<State>(State{std::nullopt, value_of(open_ledger_in_memory()), 0, {}, 0, LedgerCounts{}, true}));
 }
 
 TrajectoryId Ledger::next_id() {

@@ -78,7 +78,7 @@ class Ledger {
     Version version = 0;
   };
   std::vector<Learned> batch(std::uint64_t step) const;  // what that batch learned from, in its order
-  std::uint64_t step() const;                                          // batches the critic has learned from
+  std::uint64_t step() const;                            // batches the critic has learned from
   Lineage lineage() const;
   // Goes on from this checkpoint (policy_version and step are read) under a new number: what was learned from after it
   // is queued again, checkpoints after it are forgotten. One commit. Returns how many trajectories were queued again.

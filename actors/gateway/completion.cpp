@@ -101,8 +101,9 @@ void open(Self self, const SetupPtr& setup) {
       .then(
           [self, setup](const Opened& opened) {
             if (!opened.known) {
-              return give_up(self, setup, http_error(401, "the key is not that of an open session",
-                                                     "authentication_error", "Authorization"));
+              return give_up(
+                  self, setup,
+                  http_error(401, "the key is not that of an open session", "authentication_error", "Authorization"));
             }
             self->state.session = opened.session;
             if (!opened.prompt.empty()) self->state.completion->go_on_from(opened.prompt);

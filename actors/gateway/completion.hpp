@@ -12,11 +12,11 @@ namespace millrace {
 struct CompletionSetup {
   GeneratorActor generator;
   LiveActor live;
-  caf::actor_addr gateway;    // it does not outlive it
-  std::string session_key;    // of /rl/start_session; empty outside sessions
+  caf::actor_addr gateway;  // it does not outlive it
+  std::string session_key;  // of /rl/start_session; empty outside sessions
   std::string client;
-  bool remember = true;       // false: its client wants it kept out of training
-  bool newest = true;         // false: the last good policy answers
+  bool remember = true;  // false: its client wants it kept out of training
+  bool newest = true;    // false: the last good policy answers
   std::shared_ptr<const Redaction> redaction;
   HttpExchange exchange;
 };
@@ -28,8 +28,8 @@ struct CompletionState {
   std::shared_ptr<Completion> completion;
   std::shared_ptr<HttpStream> stream;  // set once the head of a streamed answer is out
   std::string session;
-  double created = 0;                  // Unix seconds
-  double asked = 0;                    // the same moment on the steady clock
+  double created = 0;  // Unix seconds
+  double asked = 0;    // the same moment on the steady clock
   static const char* name;
 };
 

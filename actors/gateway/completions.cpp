@@ -1,5 +1,5 @@
-// Routes of the OpenAI API: models, chat and text completions. Served turns are sampled by the same generator as training
-// turns; each request has an actor of its own (completion.hpp).
+// Routes of the OpenAI API: models, chat and text completions. Served turns are sampled by the same generator as
+// training turns; each request has an actor of its own (completion.hpp).
 #include "actors/gateway/completion.hpp"
 #include "runtime/live/canary.hpp"
 #include "runtime/live/live_file.hpp"
@@ -13,8 +13,8 @@ std::string header(const HttpRequest& request, const char* name) {
   return found == request.headers.end() ? "" : found->second;
 }
 
-// x-millrace-no-training keeps a conversation out of training: nothing of it is kept. A recipe that compares the answers
-// of a group has no use for single ones.
+// x-millrace-no-training keeps a conversation out of training: nothing of it is kept. A recipe that compares the
+// answers of a group has no use for single ones.
 bool may_remember(const Settings& settings, const HttpRequest& request) {
   if (settings.recipe.grouping.size > 1) return false;
   const std::string wish = header(request, "x-millrace-no-training");

@@ -75,11 +75,13 @@ void post_start_session(GatewaySelf self, const GatewaySetup& setup, const HttpE
   const nlohmann::json body = nlohmann::json::parse(exchange.request.body, nullptr, false);
   SessionCall call;
   if (setup.settings.recipe.grouping.size > 1) {
-    return exchange.reply(http_error(409, "the recipe " + std::string(setup.settings.recipe.name) +
-                                              " compares answers in groups: learning from live traffic needs single ones",
+    return exchange.reply(http_error(409,
+                                     "the recipe " + std::string(setup.settings.recipe.name) +
+                                         " compares answers in groups: learning from live traffic needs single ones",
                                      "invalid_request_error"));
   }
-  if (!body.is_object()) return exchange.reply(http_error(400, "the body must be a JSON object", "invalid_request_error"));
+  if (!body.is_object())
+    return exchange.reply(http_error(400, "the body must be a JSON object", "invalid_request_error"));
   const nlohmann::json task = body.value("task_id", nlohmann::json(""));
   const nlohmann::json key = body.value("api_key", nlohmann::json());
   if (!task.is_string()) return exchange.reply(http_error(400, "must be a text", "invalid_request_error", "task_id"));

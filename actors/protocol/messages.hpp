@@ -26,9 +26,9 @@ namespace millrace {
 struct TurnRequest {
   Tokens prompt;
   Sampling sampling;
-  bool stream = false;     // the asker gets the tokens as they are sampled, too, as TurnTokens
-  std::size_t choice = 0;  // which of the asker's turns it is
-  bool good = false;       // the last good policy is to answer, where the newest is a canary
+  bool stream = false;      // the asker gets the tokens as they are sampled, too, as TurnTokens
+  std::size_t choice = 0;   // which of the asker's turns it is
+  bool good = false;        // the last good policy is to answer, where the newest is a canary
   double served_since = 0;  // when an application asked for it, seconds of steady_now(); 0: a training turn
 };
 struct TurnTokens {
@@ -149,7 +149,7 @@ struct TrajectoryQuery {
 
 // Who asks for an answer, and what was said before.
 struct Opening {
-  std::string session_key;        // empty outside sessions
+  std::string session_key;  // empty outside sessions
   std::string client;
   std::vector<Message> messages;  // of a chat
 };

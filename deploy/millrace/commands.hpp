@@ -98,9 +98,9 @@ struct BenchCommand {
   std::string what;  // generate | learn | flow | publish
   std::string model = "third_party/SmolLM2-135M-Instruct.Q4_1.gguf";
   std::string dtype = "auto";
-  int batch = 0;   // turns or trajectories; 0 = 16, learn: 8
+  int batch = 0;    // turns or trajectories; 0 = 16, learn: 8
   int prompt = 32;  // tokens
-  int tokens = 0;  // new tokens a turn, or of a trajectory; 0 = 64, learn: 80
+  int tokens = 0;   // new tokens a turn, or of a trajectory; 0 = 64, learn: 80
   int threads = 0;  // 0 = all cores
   int sessions = 64;
   bool json = false;

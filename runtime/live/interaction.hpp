@@ -45,9 +45,9 @@ struct RewardedTurn {
   std::optional<double> reward;
 };
 
-// Joins turns of one session, in the order of time, to runs that are one sequence of tokens each: the next prompt is what
-// was said before and more. A turn that was asked again (the same prompt) without a reward of its own is a client's retry
-// and left out, as are runs without any reward.
+// Joins turns of one session, in the order of time, to runs that are one sequence of tokens each: the next prompt is
+// what was said before and more. A turn that was asked again (the same prompt) without a reward of its own is a
+// client's retry and left out, as are runs without any reward.
 std::vector<std::vector<RewardedTurn>> join_turns(const std::vector<RewardedTurn>& turns);
 
 // A run as a trajectory: exact tokens, log-probs and versions; each reward at the end of its turn. `now`: Unix seconds.

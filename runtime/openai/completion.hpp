@@ -16,7 +16,8 @@ namespace millrace {
 
 class Completion {
  public:
-  // `receipt` names the interaction for feedback, empty where none is kept; further choices get ".1", ".2", ... after it.
+  // `receipt` names the interaction for feedback, empty where none is kept; further choices get ".1", ".2", ... after
+  // it.
   Completion(CompletionRequest request, std::shared_ptr<const Tokenizer> tokenizer, std::string model, std::string id,
              std::string receipt);
 
@@ -34,8 +35,8 @@ class Completion {
   std::string finish(std::size_t choice, const FinishedTurn& turn);
   bool complete() const { return unfinished_ == 0; }
 
-  nlohmann::json body() const;          // of the whole answer, once it is complete
-  Version first_version() const;        // that of the first token sampled
+  nlohmann::json body() const;    // of the whole answer, once it is complete
+  Version first_version() const;  // that of the first token sampled
 
   // A finished choice as it is remembered for feedback; whose it is and when it was is the caller's to add.
   Interaction interaction(std::size_t choice, const FinishedTurn& turn) const;

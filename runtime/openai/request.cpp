@@ -89,7 +89,8 @@ void read_common(Fields& fields, CompletionRequest& request) {
   fields.flag("return_token_ids", request.return_token_ids);
   fields.flag("return_tokens_as_token_ids", request.tokens_as_ids);
   read_stop(fields, sampling.stop);
-  if (const json* options = fields.find("stream_options")) Fields(*options).flag("include_usage", request.include_usage);
+  if (const json* options = fields.find("stream_options"))
+    Fields(*options).flag("include_usage", request.include_usage);
   if (const json* user = fields.find("user"); user && user->is_string()) request.user = *user;
   for (const char* off : {"min_p", "presence_penalty", "frequency_penalty", "min_tokens"}) fields.neutral(off, {0});
   for (const char* off : {"ignore_eos", "echo", "continue_final_message"}) fields.neutral(off, {false});

@@ -18,13 +18,13 @@ struct CompletionRequest {
   nlohmann::ordered_json tools;   // that the answer may call; null: none
   std::vector<Tokens> prompts;    // of text completions: one answer each, times n; of a chat its one prompt
   Sampling sampling;
-  int n = 1;                      // answers a prompt
+  int n = 1;  // answers a prompt
   bool stream = false;
-  bool include_usage = false;     // at the end of a stream
+  bool include_usage = false;  // at the end of a stream
   bool logprobs = false;
   bool return_token_ids = false;
-  bool tokens_as_ids = false;     // logprobs name tokens "token_id:123"
-  std::string user;               // whose request it is, as the client says
+  bool tokens_as_ids = false;  // logprobs name tokens "token_id:123"
+  std::string user;            // whose request it is, as the client says
 };
 
 struct BadRequest {

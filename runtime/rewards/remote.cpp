@@ -167,9 +167,10 @@ expected<RemoteFunction> make_judge(const json& part) {
   if (!model) return tl::unexpected(model.error());
   const auto rubric = text_of(part, "rubric");
   if (!rubric) return tl::unexpected(rubric.error());
-  const std::string rules = *rubric + "\n\nGive the answer a number from 0 (fails) to 10 (perfect). End with the number.";
-  return [endpoint = *endpoint, model = *model, rules, memory = std::make_shared<Memory>()](
-             const ScoredAnswer& scored) -> expected<double> {
+  const std::string rules =
+      *rubric + "\n\nGive the answer a number from 0 (fails) to 10 (perfect). End with the number.";
+  return [endpoint = *endpoint, model = *model, rules,
+          memory = std::make_shared<Memory>()](const ScoredAnswer& scored) -> expected<double> {
     std::string words = "Task:\n" + scored.task + "\n\nAnswer:\n" + scored.answer;
     if (!scored.expected_answer.empty()) words += "\n\nRight answer:\n" + scored.expected_answer;
     if (const auto known = memory->find(words)) return *known;

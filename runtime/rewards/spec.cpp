@@ -137,8 +137,7 @@ Score RewardSpec::score(const std::string& answer, const std::string& expected_a
   Score score;
   score.spec = name_;
   for (const auto& part : parts_) {
-    const double value =
-        part->value ? part->value(answer, expected_answer) : std::numeric_limits<double>::quiet_NaN();
+    const double value = part->value ? part->value(answer, expected_answer) : std::numeric_limits<double>::quiet_NaN();
     score.parts.push_back({part->name, value, part->weight});
     score.total += part->weight * value;
   }

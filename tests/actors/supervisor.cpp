@@ -99,7 +99,8 @@ struct World {
   template <class Answer, class... Arguments>
   Answer ask(const GatekeeperActor& actor, Arguments&&... arguments) {
     std::optional<Answer> answer;
-    (*self)->request(actor, std::chrono::seconds(30), std::forward<Arguments>(arguments)...)
+    (*self)
+        ->request(actor, std::chrono::seconds(30), std::forward<Arguments>(arguments)...)
         .receive([&](const Answer& value) { answer = value; },
                  [&](const caf::error& error) { FAIL("no answer: " << caf::to_string(error)); });
     return *answer;

@@ -1,5 +1,5 @@
-// The memory of live traffic: feedback late, repeated, contradictory, unknown; sessions; and that nothing is taught twice
-// or lost.
+// The memory of live traffic: feedback late, repeated, contradictory, unknown; sessions; and that nothing is taught
+// twice or lost.
 #include "runtime/live/interactions.hpp"
 
 #include <doctest/doctest.h>

@@ -59,11 +59,20 @@ std::vector<json> messages_of(const std::string& stream) {
 }  // namespace
 
 TEST_CASE("what a request says is read") {
-  const ParsedRequest parsed =
-      chat({{"max_completion_tokens", 9}, {"temperature", 0.7}, {"top_p", 0.5},   {"top_k", 3},
-            {"seed", 9223372036854775807},  {"stop", "END"},     {"n", 2},         {"stream", true},
-            {"logprobs", true},             {"user", "ada"},     {"unknown", true}, {"min_p", 0.0},
-            {"stream_options", {{"include_usage", true}}},       {"tools", nullptr}});
+  const ParsedRequest parsed = chat({{"max_completion_tokens", 9},
+                                     {"temperature", 0.7},
+                                     {"top_p", 0.5},
+                                     {"top_k", 3},
+                                     {"seed", 9223372036854775807},
+                                     {"stop", "END"},
+                                     {"n", 2},
+                                     {"stream", true},
+                                     {"logprobs", true},
+                                     {"user", "ada"},
+                                     {"unknown", true},
+                                     {"min_p", 0.0},
+                                     {"stream_options", {{"include_usage", true}}},
+                                     {"tools", nullptr}});
   REQUIRE_MESSAGE(parsed, parsed.error().param);
   CHECK(parsed->sampling.max_tokens == 9);
   CHECK(parsed->sampling.temperature == 0.7);
@@ -74,9 +83,11 @@ TEST_CASE("what a request says is read") {
   CHECK(parsed->include_usage);
   CHECK(parsed->user == "ada");
   CHECK(parsed->prompts.at(0) == *encode_chat(*bytes, {{"user", "hi"}}));
-  const ParsedRequest parts = parse_chat_request(
-      {{"messages", {{{"role", "developer"}, {"content", {{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}}}}}}},
-      *bytes, 512);
+  const ParsedRequest parts =
+      parse_chat_request({{"messages",
+                           {{{"role", "developer"},
+                             {"content", {{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}}}}}}},
+                         *bytes, 512);
   REQUIRE(parts);
   CHECK(parts->messages.at(0).role == "system");
   CHECK(parts->messages.at(0).content == "ab");
@@ -116,10 +127,18 @@ TEST_CASE("what is wrong is refused by name, and so is what would change the ans
 }
 
 TEST_CASE("token ids in, token ids and log-probs out, as TRL calls vLLM") {
-  const ParsedRequest parsed = parse_text_request(
-      {{"model", "x"}, {"prompt", {104, 105}}, {"max_tokens", 8}, {"temperature", 1.0}, {"top_p", 1.0}, {"top_k", -1},
-       {"repetition_penalty", 1.0}, {"n", 1}, {"return_token_ids", true}, {"logprobs", 0}, {"seed", 4611686018427387904}},
-      *bytes);
+  const ParsedRequest parsed = parse_text_request({{"model", "x"},
+                                                   {"prompt", {104, 105}},
+                                                   {"max_tokens", 8},
+                                                   {"temperature", 1.0},
+                                                   {"top_p", 1.0},
+                                                   {"top_k", -1},
+                                                   {"repetition_penalty", 1.0},
+                                                   {"n", 1},
+                                                   {"return_token_ids", true},
+                                                   {"logprobs", 0},
+                                                   {"seed", 4611686018427387904}},
+                                                  *bytes);
   Completion answer = completion(parsed);
   CHECK(answer.prompt(0) == Tokens{104, 105});
   SampledTokens sampled = tokens_of("abc");
@@ -159,7 +178,10 @@ TEST_CASE("a stop text is cut from the text, not from the tokens (B03)") {
 
 TEST_CASE("a stream says the same as the whole answer, never half a character and never a stop text") {
   const std::string text = "na\xC3\xAFve \xF0\x9F\x8C\xB6 E EN END";
-  const ParsedRequest parsed = chat({{"stream", true}, {"stop", "END"}, {"return_token_ids", true}, {"logprobs", true},
+  const ParsedRequest parsed = chat({{"stream", true},
+                                     {"stop", "END"},
+                                     {"return_token_ids", true},
+                                     {"logprobs", true},
                                      {"stream_options", {{"include_usage", true}}}});
   Completion answer = completion(parsed, "int-1");
   const SampledTokens sampled = tokens_of(text);

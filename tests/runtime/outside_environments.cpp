@@ -25,9 +25,10 @@ struct Program {
 
   explicit Program(const std::string& body) {
     const std::string file = directory.path() + "/environment.py";
-    std::ofstream(file) << "import json, sys, time\nnumber = 0\nfor line in sys.stdin:\n    message = json.loads(line)\n"
-                           "    number += 1\n"
-                        << body << "\n    sys.stdout.flush()\n";
+    std::ofstream(file)
+        << "import json, sys, time\nnumber = 0\nfor line in sys.stdin:\n    message = json.loads(line)\n"
+           "    number += 1\n"
+        << body << "\n    sys.stdout.flush()\n";
     settings.name = "process";
     settings.command = "python3 " + file;
     settings.step_timeout_s = 5;
@@ -151,9 +152,10 @@ TEST_CASE("terminated and truncated are two things, and both at once is terminat
   CHECK(step(false, true).over);
   CHECK(step(false, true).truncated);
   CHECK_FALSE(step(true, true).truncated);
-  for (const json& bad : {json{{"observation", "x"}}, json{{"terminated", 1}, {"truncated", false}},
-                          json{{"terminated", false}, {"truncated", false}},
-                          json{{"observation", "x"}, {"reward", "much"}, {"terminated", false}, {"truncated", false}}}) {
+  for (const json& bad :
+       {json{{"observation", "x"}}, json{{"terminated", 1}, {"truncated", false}},
+        json{{"terminated", false}, {"truncated", false}},
+        json{{"observation", "x"}, {"reward", "much"}, {"terminated", false}, {"truncated", false}}}) {
     CHECK_FALSE(observation_of(bad));
   }
 }
