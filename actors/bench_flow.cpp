@@ -42,6 +42,7 @@ GeneratorActor::behavior_type free_generator(GeneratorActor::pointer, const Flow
         return TurnReply(std::move(turn));
       },
       [](weights_atom, const SnapshotPtr&) {},
+      [](good_atom) {},
       [](step_atom) {},
   };
 }
@@ -110,7 +111,7 @@ double service_rate(const FlowOptions& options, Ledger ledger) {
                                  settings, &metrics);
   const auto generator = system.spawn(free_generator, &flow);
   const auto scores = system.spawn(scorer, Preference(std::make_shared<const RewardSpec>(spec.value())),
-                                   ScorerSetup{"", &metrics, gate, nullptr});
+                                   ScorerSetup{"", &metrics, gate, nullptr, nullptr});
   const auto policy = system.spawn(free_policy, gate, &flow);
   const auto value = system.spawn(free_value, gate, policy);
   const auto host = system.spawn(

@@ -48,7 +48,9 @@ TEST_CASE("matches are blacked out, in any script, however many") {
 TEST_CASE("a rule that does not get through blacks out everything") {
   const auto redaction = rules("(a+)+$");
   REQUIRE(redaction);
-  CHECK(blacked(*redaction, std::string(50000, 'a') + "b") == "[redacted]");
+  std::string endless(50000, 'a');
+  endless += 'b';
+  CHECK(blacked(*redaction, endless) == "[redacted]");
 }
 
 TEST_CASE("what is wrong with a file of rules is said with its line") {

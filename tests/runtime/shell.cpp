@@ -47,7 +47,7 @@ TEST_CASE("base64 goes there and back") {
 TEST_CASE("a shell task: work, then the check decides") {
   EnvironmentSettings settings;
   settings.name = "shell";
-  settings.data = std::string(MILLRACE_SOURCE_DIR) + "/config/tasks/shell";
+  settings.data = MILLRACE_SOURCE_DIR "/config/tasks/shell";
   settings.step_timeout_s = 5;
   const auto factory = make_environment_factory(settings);
   REQUIRE_MESSAGE(factory, factory.error().message);
