@@ -126,7 +126,7 @@ struct World {
 }  // namespace
 
 TEST_CASE("each kind of actor may be killed: it is started again, permits come back, and training goes on (B18, B23)") {
-  const char* wanted = std::getenv("MILLRACE_ROUNDS");  // tests/bench/actors.sh: 1,000
+  const char* wanted = std::getenv("MILLRACE_ROUNDS");  // more for a long run
   const int rounds = wanted ? std::atoi(wanted) : 4;
   World world;
   REQUIRE(world.more_steps(3));
