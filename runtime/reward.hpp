@@ -19,10 +19,11 @@ class RewardSpec {
   // Strict: {"name": "...", "parts": [{"name", "kind", "weight", ...}]}. Kinds and their own keys:
   //   style_words   "words": [...]     1 - exp(-n / 2), n = distinct words of the list in the answer
   //   repetition    "above": 0.4       max(0, (1 - distinct words / words) - above)
-  //   exact_answer                     1 when the answer's last number or line equals the task's expected answer, else
-  //   0 letter_share  "letters": "aeiou" share of the answer's bytes that are one of the letters http, judge   somebody
-  //   else is asked, see rewards/remote.hpp. "on_failure" says what becomes of the score when
-  //                 nobody answers: "fail" (default; the trajectory ends as score_failed) or "omit" (it goes without)
+  //   exact_answer                     1 when the answer's last number or line is the task's expected answer, else 0
+  //   letter_share  "letters": "aeiou" share of the answer's bytes that are one of the letters
+  //   http, judge   somebody else is asked, see rewards/remote.hpp
+  // "on_failure" of the last two says what becomes of the score when nobody answers: "fail" (default; the trajectory
+  // ends as score_failed) or "omit" (it goes without).
   // Errors name the key and what would be right.
   static expected<RewardSpec> parse(const nlohmann::json& document);
 
