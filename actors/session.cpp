@@ -4,7 +4,6 @@
 
 #include "actors/exceptions.hpp"
 #include "actors/generator.hpp"
-#include "actors/timespan.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/log.hpp"
 
@@ -99,8 +98,9 @@ void ask_for_turn(Self self) {
 void ask_for_score(Self self, Ending ending) {
   auto& state = self->state;
   state.scoring = true;
+  // A session that gets no score is ended by its deadline: no timer for each score is needed.
   self->request(
-          state.setup->scorer, timespan_of(state.setup->settings.environment.deadline_s), score_atom_v,
+          state.setup->scorer, caf::infinite, score_atom_v,
           ScoreRequest{state.episode->answer(), state.episode->expected_answer(), state.episode->task(), state.created})
       .then(
           [self, ending](const ScoreReply& reply) {

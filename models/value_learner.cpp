@@ -104,6 +104,15 @@ struct ValueLearner::State {
     return at::linear(hidden.index_select(0, rows).to(at::kFloat), head, bias).squeeze(1);
   }
 
+  // Values before each token of a sequence, 0 where it is no action. `values` points to those of its action tokens.
+  static std::vector<double> values_at_tokens(const Sequence& sequence, const float* values) {
+    std::vector<double> before(sequence.mask.size(), 0.0);
+    for (std::size_t t = 0; t < before.size(); ++t) {
+      if (sequence.mask[t]) before[t] = *values++;
+    }
+    return before;
+  }
+
   // Values and returns at the actions of these sequences, under the critic as it is.
   std::pair<std::vector<double>, std::vector<double>> predictions_of(std::span<const Sequence> sequences) const {
     const at::NoGradGuard no_gradient;
@@ -112,10 +121,8 @@ struct ValueLearner::State {
     const auto* after_last = before + values.numel() - static_cast<std::int64_t>(sequences.size());
     std::vector<double> predicted, returns;
     for (const Sequence& sequence : sequences) {
-      std::vector<double> at_tokens(sequence.mask.size(), 0.0);
-      for (std::size_t t = 0; t < at_tokens.size(); ++t) {
-        if (sequence.mask[t]) at_tokens[t] = *before++;
-      }
+      const std::vector<double> at_tokens = values_at_tokens(sequence, before);
+      before += action_count(sequence);
       const double bootstrap = sequence.terminal ? 0.0 : *after_last;
       ++after_last;
       const auto errors = skip_observation_gae(sequence.mask, at_tokens, sequence.rewards, bootstrap, baseline.gamma,
@@ -162,10 +169,7 @@ struct ValueLearner::State {
   // `values` points to those of this sequence's action tokens.
   Valuation valuation_of(const Sequence& sequence, const float* values, double after_last) {
     const std::size_t length = sequence.mask.size();
-    std::vector<double> before(length, 0.0);
-    for (std::size_t t = 0; t < length; ++t) {
-      if (sequence.mask[t]) before[t] = *values++;
-    }
+    const std::vector<double> before = values_at_tokens(sequence, values);
     const double bootstrap = sequence.terminal ? 0.0 : after_last;
     const auto pass = [&](double lambda) {
       return skip_observation_gae(sequence.mask, before, sequence.rewards, bootstrap, baseline.gamma, lambda);

@@ -104,6 +104,17 @@ expected<HttpResponse> exchange(asio::io_context& context, Stream& stream, const
   return to_response(parser.release());
 }
 
+// Who may be at the other end; its certificates are read once. SSL_CERT_FILE names others than the system's.
+asio::ssl::context& client_tls() {
+  static asio::ssl::context tls = [] {
+    asio::ssl::context made(asio::ssl::context::tls_client);
+    made.set_default_verify_paths();
+    made.set_verify_mode(asio::ssl::verify_peer);
+    return made;
+  }();
+  return tls;
+}
+
 }  // namespace
 
 expected<HttpUrl> parse_url(const std::string& url) {
@@ -136,10 +147,7 @@ expected<HttpResponse> http_call(const HttpCall& call) {
     beast::tcp_stream stream(context);
     return exchange(context, stream, call, endpoints, request);
   }
-  asio::ssl::context tls(asio::ssl::context::tls_client);
-  tls.set_default_verify_paths();  // SSL_CERT_FILE names others
-  tls.set_verify_mode(asio::ssl::verify_peer);
-  TlsStream stream(context, tls);
+  TlsStream stream(context, client_tls());
   stream.set_verify_callback(asio::ssl::host_name_verification(address->first));
   SSL_set_tlsext_host_name(stream.native_handle(), address->first.c_str());
   return exchange(context, stream, call, endpoints, request);

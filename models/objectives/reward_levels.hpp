@@ -51,7 +51,8 @@ class RewardLevels {
   void restore(std::span<const double> numbers) {
     versions_.clear();
     for (std::size_t i = 0; i + 2 < numbers.size(); i += 3) {
-      versions_.push_back({static_cast<std::uint64_t>(numbers[i]), numbers[i + 1], static_cast<std::size_t>(numbers[i + 2])});
+      versions_.push_back(
+          {static_cast<std::uint64_t>(numbers[i]), numbers[i + 1], static_cast<std::size_t>(numbers[i + 2])});
     }
   }
 

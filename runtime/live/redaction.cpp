@@ -54,6 +54,7 @@ bool Redaction::apply(std::string& text) const {
 }
 
 void Redaction::apply(Interaction& interaction, const std::vector<Message>& said) const {
+  if (rules_.empty()) return;
   bool matched = apply(interaction.task);
   if (apply(interaction.answer)) matched = true;
   for (Message message : said) {

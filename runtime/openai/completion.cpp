@@ -1,8 +1,8 @@
 #include "runtime/openai/completion.hpp"
 
 #include <algorithm>
-#include <chrono>
 
+#include "runtime/clock.hpp"
 #include "runtime/http_stream.hpp"
 
 namespace millrace {
@@ -36,8 +36,7 @@ Completion::Completion(CompletionRequest request, std::shared_ptr<const Tokenize
       model_(std::move(model)),
       id_(std::move(id)),
       receipt_(std::move(receipt)),
-      created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-                   .count()),
+      created_(static_cast<std::int64_t>(unix_now())),
       begun_(request_.prompts.size() * static_cast<std::size_t>(request_.n), false),
       unfinished_(begun_.size()) {
   for (std::size_t i = 0; i < begun_.size(); ++i) {

@@ -49,6 +49,8 @@ class Prometheus(Daemon):
             with urllib.request.urlopen(f"{self.url}/api/v1/query?" + urllib.parse.urlencode({"query": query})) as reply:
                 data = json.load(reply)["data"]
         except urllib.error.HTTPError as error:
+            if error.code == 503:
+                return []  # it listens before it can answer
             raise AssertionError(f"{query}: {error.read().decode()}") from error
         except urllib.error.URLError:
             return []  # not up yet

@@ -10,14 +10,14 @@ MODEL = ROOT / "third_party" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 class Bench(unittest.TestCase):
     def figures(self, *arguments):
-        result = millrace("bench", *arguments, "--json")
+        result = millrace("bench", *arguments, "--json", timeout=240)  # a busy machine takes minutes for what is seconds alone
         self.assertEqual(result.returncode, 0, result.stderr)
         figures = {}
         for entry in map(json.loads, result.stdout.splitlines()):
             self.assertEqual(set(entry), {"name", "value", "unit", "limit_share"})
             self.assertGreater(entry["value"], 0, entry)
             if entry["limit_share"] is not None:
-                self.assertTrue(0 < entry["limit_share"] < 1.5, entry)  # a busy machine measures its limits too low
+                self.assertTrue(0 < entry["limit_share"] < 2, entry)  # a busy machine measures its limits too low
             figures[entry["name"]] = entry
         return figures
 

@@ -107,7 +107,7 @@ class Live(unittest.TestCase):
     def test_what_matches_a_rule_is_stored_nowhere(self):
         secret, mail = "xylophone-secret", "ada@example.org"
         with tempfile.NamedTemporaryFile("w", suffix=".rules") as rules:
-            rules.write("[\\w.]+@[\\w.]+\n")
+            rules.write("ada@[\\w.]+\n")  # more than the random policy writes by chance: one @ is not
             rules.flush()
             with Service(*LIVE, "--set", f"live.redact_file={rules.name}") as service:
                 receipts = []
