@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The evidence about recipes in tests/bench/evidence/recipes/: tests/bench/recipes.sh SECTION..., each a `millrace compare`
-# on the tiny model, three seeds. Resumes where it was interrupted; runs stay in build/evidence/, what is kept is the
-# table, the figures of all runs, the picture and every run's exact config.
+# The evidence about recipes in tests/bench/evidence/recipes/: tests/bench/recipes.sh SECTION... of recipes, stability, lag,
+# ablations, trust, dense, pretrained and pacing, each a `millrace compare` on the tiny model, three seeds. Resumes where
+# it was interrupted; runs stay in build/evidence/, what is kept is the table, the figures of all runs, the picture and
+# every run's exact config.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export OMP_NUM_THREADS=1
@@ -24,10 +25,13 @@ compare() {  # SECTION ARGUMENTS...
 # Data that are up to 16 versions old: sessions enough that the queue is always full.
 lagged=(--set max_lag=16 --set sessions.limit=288)
 
+# Every recipe with the same three learning rates: none is tuned for one of them alone.
+rates=(--variant "lr 1e-3:policy.lr=1e-3" --variant "lr 3e-3:policy.lr=3e-3" --variant "lr 1e-2:policy.lr=1e-2")
+
 for section in "$@"; do
   case "$section" in
-    recipes) compare recipes --recipes sao,grpo,grpo_dis,vapo,dapo,gspo,decoupled_ppo,running_mean --steps 150 ;;
-    stability) compare stability --recipes sao,grpo,grpo_dis,vapo --steps 200 "${lagged[@]}" ;;
+    recipes) compare recipes --recipes sao,grpo,grpo_dis,vapo,dapo,gspo,decoupled_ppo,running_mean --steps 150 "${rates[@]}" ;;
+    stability) compare stability --recipes sao,grpo,grpo_dis,vapo --steps 1000 "${lagged[@]}" "${rates[@]}" ;;
     lag)
       compare lag --recipes sao --steps 100 --set sessions.limit=288 --variant "lag 0:max_lag=0" \
         --variant "lag 1:max_lag=1" --variant "lag 2:max_lag=2" --variant "lag 4:max_lag=4" \
@@ -36,7 +40,29 @@ for section in "$@"; do
     ablations)
       compare ablations --recipes sao --steps 120 --set value.warmup_steps=2 --variant "as it is:value.updates_per_step=2" \
         --variant "K 1:value.updates_per_step=1" --variant "nothing frozen:value.freeze=none" \
-        --variant "head only:value.freeze=all_but_head" --variant "no band:trust_region.low=1,trust_region.high=1e9"
+        --variant "head only:value.freeze=all_but_head" --variant "running mean:recipe=running_mean"
+      ;;
+    trust)
+      # The same critic and advantages: within the band, with PPO's clip, without either.
+      compare trust --recipes sao --steps 200 "${lagged[@]}" --variant "band:trust_region.low=0.3" \
+        --variant "clip:recipe=vapo,grouping.size=1,loss.nll_weight=0,baseline.lambda_policy_alpha=1.5,value.updates_per_step=2,value.freeze=attention" \
+        --variant "neither:trust_region.low=1,trust_region.high=1e9"
+      ;;
+    dense)
+      for paid in at_once at_the_end; do
+        compare "dense-$paid" --recipes sao,running_mean,grpo_dis --steps 100 --set environment.name=process \
+          --set environment.command="python3 tests/bench/dense.py $paid" --set reward.spec=environment \
+          --set environment.max_turns=4 --set environment.max_tokens=100 --set generation.max_tokens=8
+      done
+      ;;
+    pretrained)
+      # A critic that learned from another run's ledger, against one that has to start with the policy.
+      rm -rf build/evidence/pretraining
+      "$millrace" serve "$tiny" --steps 60 --set seed=100 --set http.port=0 --set state.directory=build/evidence/pretraining/state
+      "$millrace" pretrain-value "$tiny" --data build/evidence/pretraining/state --out build/evidence/pretraining/value
+      compare pretrained --recipes sao --steps 80 --variant "cold:value.warmup_steps=0" \
+        --variant "warm-up:value.warmup_steps=5" \
+        --variant "pretrained:value.warmup_steps=0,value.path=build/evidence/pretraining/value"
       ;;
     pacing)
       # Episodes with a heavy tail, and tools that take none, about half or about nine tenths of an episode's time.
@@ -47,6 +73,6 @@ for section in "$@"; do
           --variant "async:pacing=async" --variant "lockstep:pacing=lockstep" --variant "sync:pacing=sync"
       done
       ;;
-    *) echo "recipes.sh: unknown section $section (recipes, stability, lag, ablations, pacing)" >&2; exit 2 ;;
+    *) echo "recipes.sh: unknown section $section" >&2; exit 2 ;;
   esac
 done

@@ -43,6 +43,13 @@ class Serve(unittest.TestCase):
         for row in trained:
             self.assertLessEqual(row["version"] - 1 - row["policy_version_oldest"], max_lag)
 
+    def test_memory_stays_flat(self):
+        with Service() as service:
+            for steps in (50, 100):
+                service.wait_for_steps(steps)
+            resident = [step["resident_bytes"] for step in service.steps()]
+        self.assertLess(resident[99] / resident[19], 1.05)  # 1.02 from step 20 to 200, with jemalloc's coming and going
+
     def test_status_accounts_for_every_trajectory(self):
         with Service() as service:
             service.wait_for_steps(3)
