@@ -1,7 +1,7 @@
 #pragma once
-// Repeats the learners' part of what happened between two checkpoints, offline: the same trajectories in the same passes
-// and batches, out of the ledger. On the same kind of machine the result is the later checkpoint bit for bit; with other
-// settings or another reward spec it shows what would have become of the same data. No CAF in sight.
+// Repeats the learners' part of what happened between two checkpoints, offline: the same trajectories in the same
+// passes and batches, out of the ledger. On the same kind of machine the result is the later checkpoint bit for bit;
+// with other settings or another reward spec it shows what would have become of the same data. No CAF in sight.
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,8 +13,8 @@ namespace millrace {
 
 struct ReplayOptions {
   Settings settings;
-  std::string from, to;  // names of checkpoints; empty: the oldest and the newest there are
-  std::string spec;      // name of a reward spec to score the answers with again; empty: as they were scored
+  std::string from, to;         // names of checkpoints; empty: the oldest and the newest there are
+  std::string spec;             // name of a reward spec to score the answers with again; empty: as they were scored
   bool counterfactual = false;  // settings or spec are not those of the time: another machine and another end are fine
 };
 

@@ -55,6 +55,8 @@ std::vector<Field> fields_of(Settings& s) {
       {"baseline.lambda_policy_alpha", &s.recipe.baseline.lambda_policy_alpha, above_to(0, 1e12), "",
        "lambda of the advantages = 1 - 1 / (this * action tokens of the trajectory), clamped to [0, 1]"},
       {"baseline.lambda_value", &s.recipe.baseline.lambda_value, from_to(0, 1), "", "lambda of the value targets"},
+      {"baseline.skip_observations", &s.recipe.baseline.skip_observations, any(), "",
+       "the value model steps from action token to action token; false: through observations, too"},
       {"baseline.window", &s.recipe.baseline.window, from_to(1, most), "rewards", "in the running mean"},
       {"trust_region.low", &s.recipe.trust_region.low, from_to(0, 1), "",
        "a token's or, with gspo, a sequence's ratio may be as low as 1 - this"},

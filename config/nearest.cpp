@@ -30,9 +30,8 @@ std::string nearest(std::string_view name, const std::vector<std::string>& known
     const std::size_t whole = edit_distance(name, candidate);
     return dot == std::string::npos ? whole : std::min(whole, 1 + edit_distance(name, candidate.substr(dot + 1)));
   };
-  return *std::min_element(known.begin(), known.end(), [&](const std::string& a, const std::string& b) {
-    return distance(a) < distance(b);
-  });
+  return *std::min_element(known.begin(), known.end(),
+                           [&](const std::string& a, const std::string& b) { return distance(a) < distance(b); });
 }
 
 }  // namespace millrace

@@ -27,6 +27,7 @@ struct Baseline {
   double gamma = 1.0;
   double lambda_policy_alpha = 1.5;
   double lambda_value = 1.0;
+  bool skip_observations = true;  // false: plain GAE, in which observation tokens are transitions like any other
   int window = 128;
 };
 

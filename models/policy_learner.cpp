@@ -22,7 +22,6 @@ namespace millrace {
 
 namespace {
 
-
 std::vector<std::string> names_of(const Snapshot& snapshot) {
   std::vector<std::string> names;
   for_each_tensor(snapshot.weights, snapshot.architecture.tied,

@@ -1,5 +1,6 @@
 #include "models/value_learner.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -91,6 +92,14 @@ struct ValueLearner::State {
         AdamWSettings{
             .lr = settings.lr, .beta1 = settings.beta1, .beta2 = settings.beta2, .weight_decay = settings.weight_decay},
         masters);
+  }
+
+  // What of a sequence is a transition stands in its mask: the actions or, in plain GAE, all from the first action on.
+  Sequence with_transitions(Sequence sequence) const {
+    if (baseline.skip_observations) return sequence;
+    auto& mask = sequence.mask;
+    std::fill(std::find(mask.begin(), mask.end(), std::uint8_t{1}), mask.end(), std::uint8_t{1});
+    return sequence;
   }
 
   // Values before every action token, then those after the last token of every sequence: [action tokens + sequences].
@@ -262,7 +271,7 @@ std::vector<Valuation> ValueLearner::arrive(std::span<const Sequence> sequences)
   for (const Sequence& sequence : sequences) {
     if (takes_part(sequence)) {
       places.push_back(valuations.size());
-      arrived.sequences.push_back(sequence);
+      arrived.sequences.push_back(s.with_transitions(sequence));
     }
     valuations.push_back(no_valuation(sequence));
   }

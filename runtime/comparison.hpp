@@ -26,8 +26,8 @@ std::vector<nlohmann::json> read_steps(const std::string& text);
 // Figures of one run: recipe, variant, seed, steps, failure, reward_first (mean over the first tenth of its steps),
 // reward_last (the last fifth), reward_mean (all), reward_best (best mean of ten steps in a row), masked_share,
 // effective_sample_size, lag_mean, entropy_last, explained_variance_last, policy_gradient_norm, value_gradient_norm,
-// seconds, generated_tokens_per_second, step_seconds, trajectories_per_second (trained ones), reward_per_minute (the sum
-// of their rewards); null where there is no number.
+// seconds, generated_tokens_per_second, step_seconds, trajectories_per_second (trained ones), reward_per_minute (the
+// sum of their rewards); null where there is no number.
 nlohmann::ordered_json figures_of(const Run& run);
 
 // One row a recipe (and variant): mean and standard deviation (of the sample) over its seeds, in the order of their

@@ -19,10 +19,10 @@ struct Task {
 };
 
 struct Observation {
-  bool over = true;       // the task has come to its end; message is empty then
-  bool truncated = false; // over, but cut short from outside the task
-  Message message;        // else: what the policy reads next
-  double reward = 0;      // reward of this turn, where the environment gives one; most leave it to the scorer
+  bool over = true;        // the task has come to its end; message is empty then
+  bool truncated = false;  // over, but cut short from outside the task
+  Message message;         // else: what the policy reads next
+  double reward = 0;       // reward of this turn, where the environment gives one; most leave it to the scorer
 };
 
 class Environment {

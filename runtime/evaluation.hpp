@@ -13,10 +13,10 @@ struct Evaluation {
   int failed = 0;       // that did not
   double reward_mean = 0;
   std::uint64_t spec_version = 0;  // newest one that scored any of them
-  double perplexity = 0;        // of the answers under the start policy: exp(-mean log-prob a token)
-  double kl = 0;                // nats a token from the start policy: mean of log-prob now - log-prob then
-  double distinct_bigrams = 0;  // share of different ones among all pairs of neighbouring action tokens
-  double length_mean = 0;       // action tokens
+  double perplexity = 0;           // of the answers under the start policy: exp(-mean log-prob a token)
+  double kl = 0;                   // nats a token from the start policy: mean of log-prob now - log-prob then
+  double distinct_bigrams = 0;     // share of different ones among all pairs of neighbouring action tokens
+  double length_mean = 0;          // action tokens
 };
 
 // start_logp[i]: log-probs of trajectory i's tokens under the start policy. Sets all but version and failed.

@@ -88,7 +88,8 @@ std::string Guard::judge(const StepReport& report) {
 
 std::string Guard::judge(const Evaluation& evaluation) {
   if (evaluation.tasks == 0) return "";
-  if (evaluation.kl > settings_.max_kl) return words("KL to the start policy", evaluation.kl, "above", settings_.max_kl);
+  if (evaluation.kl > settings_.max_kl)
+    return words("KL to the start policy", evaluation.kl, "above", settings_.max_kl);
   const bool comparable = best_evaluation_.version > 0 && best_evaluation_.spec_version == evaluation.spec_version;
   if (comparable && evaluation.reward_mean < best_evaluation_.reward_mean) {
     const double least = least_of(best_evaluation_.reward_mean, settings_);

@@ -20,6 +20,7 @@ class Guard {
   std::string judge(const Evaluation& evaluation);
   // The last version at which nothing was wrong, with as many good steps before it as patience asks; 0: none yet.
   Version last_good() const { return last_good_; }
+
  private:
   std::string wrong_with(const StepReport& report);
   void remember_reward(const StepReport& report);

@@ -22,8 +22,8 @@ namespace {
 
 class Deadline {
  public:
-  explicit Deadline(double seconds) : end_(clock::now() + std::chrono::duration_cast<clock::duration>(
-                                                              std::chrono::duration<double>(seconds))) {}
+  explicit Deadline(double seconds)
+      : end_(clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(seconds))) {}
   int left_ms() const {
     const double left = std::chrono::duration<double, std::milli>(end_ - clock::now()).count();
     return static_cast<int>(std::clamp(std::ceil(left), 0.0, 1e9));

@@ -35,12 +35,12 @@ class PipedProcess {
  private:
   PipedProcess(pid_t process, int input, int output) : process_(process), input_(input), output_(output) {}
   void close_input();
-  void end();  // kills and reaps
+  void end();           // kills and reaps
   int reap(bool wait);  // its exit code; -1: it still runs
 
   pid_t process_ = -1;  // -1: reaped
-  int input_ = -1;   // what it reads
-  int output_ = -1;  // what it writes
+  int input_ = -1;      // what it reads
+  int output_ = -1;     // what it writes
   int exit_code_ = 0;
   std::string unread_;
 };

@@ -16,8 +16,12 @@ std::string runner(const SandboxLimits& limits) {
   const std::string seconds = std::to_string(limits.command_s);
   const std::string bytes = std::to_string(limits.output_bytes);
   return "while IFS= read -r line; do printf %s \"$line\" | base64 -d > /tmp/command; "
-         "{ timeout -k 0.2 " + seconds + " sh /tmp/command < /dev/null 2>&1; echo $? > /tmp/code; } | "
-         "head -c " + bytes + " > /tmp/output; "
+         "{ timeout -k 0.2 " +
+         seconds +
+         " sh /tmp/command < /dev/null 2>&1; echo $? > /tmp/code; } | "
+         "head -c " +
+         bytes +
+         " > /tmp/output; "
          "printf '%s %s\\n' \"$(cat /tmp/code)\" \"$(base64 -w0 /tmp/output)\"; done";
 }
 

@@ -9,16 +9,16 @@
 namespace millrace {
 
 struct SandboxLimits {
-  double command_s = 10;                // seconds a command may take
-  int processes = 64;                   // at once
-  std::size_t memory_bytes = 512 << 20; // address space of one process
-  std::size_t disk_bytes = 32 << 20;    // working directory
-  std::size_t output_bytes = 16 << 10;  // of a command; the rest is thrown away
+  double command_s = 10;                 // seconds a command may take
+  int processes = 64;                    // at once
+  std::size_t memory_bytes = 512 << 20;  // address space of one process
+  std::size_t disk_bytes = 32 << 20;     // working directory
+  std::size_t output_bytes = 16 << 10;   // of a command; the rest is thrown away
 };
 
 struct CommandResult {
-  int exit_code = 0;  // 124: it took too long
-  std::string output; // stdout and stderr, cut to output_bytes
+  int exit_code = 0;   // 124: it took too long
+  std::string output;  // stdout and stderr, cut to output_bytes
 };
 
 class Sandbox {

@@ -49,8 +49,7 @@ struct WebSocketClient::State {
   // Runs the operation that was just started until it ends or its time is over.
   expected<void> run(const error_code& code, double timeout_s) {
     context.restart();
-    context.run_for(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout_s)));
+    context.run_for(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout_s)));
     if (!context.stopped()) {
       beast::get_lowest_layer(stream).close();
       context.run();

@@ -39,7 +39,8 @@ int send_reward(const ClientCommand& command, const std::string& receipt, double
 
 int chat(const ClientCommand& command) {
   const bool interactive = isatty(STDIN_FILENO);
-  if (interactive) std::cerr << "Talk to the policy. /up and /down reward its last answer, /new starts over, /quit ends." << std::endl;
+  if (interactive)
+    std::cerr << "Talk to the policy. /up and /down reward its last answer, /new starts over, /quit ends." << std::endl;
 
   int code = done;
   auto messages = nlohmann::json::array();

@@ -51,7 +51,8 @@ int serve(const ServeCommand& command) {
                               : log_error("serve", "not reloaded: " + changed.error().message);
                       notify_supervisor("READY=1");
                     });
-  SystemdWatchdog watchdog([address = settings->http.address, port = service->port()] { return answers(address, port); });
+  SystemdWatchdog watchdog(
+      [address = settings->http.address, port = service->port()] { return answers(address, port); });
   notify_supervisor("READY=1");
   const auto ended = service->wait();
   notify_supervisor("STOPPING=1");

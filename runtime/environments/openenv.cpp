@@ -20,7 +20,8 @@ struct Setup {
   double timeout_s = 0;
 };
 
-// The template with the policy's words in the place of "$text" and "$number". None: a number is asked for, none is there.
+// The template with the policy's words in the place of "$text" and "$number". None: a number is asked for, none is
+// there.
 std::optional<json> fill(const json& form, const std::string& text) {
   if (form == "$text") return text;
   if (form == "$number") {
@@ -74,7 +75,8 @@ class OpenEnv : public Environment {
   // {"observation", "reward", "done"} of the next answer.
   expected<json> ask(const json& question) {
     const std::string text = question.dump(-1, ' ', false, json::error_handler_t::replace);
-    const auto answer = socket_->send(text, setup_->timeout_s).and_then([&] { return socket_->receive(setup_->timeout_s); });
+    const auto answer =
+        socket_->send(text, setup_->timeout_s).and_then([&] { return socket_->receive(setup_->timeout_s); });
     if (!answer) return tl::unexpected(answer.error());
     const json document = json::parse(*answer, nullptr, false);
     if (!document.is_object()) return fail(setup_->url + ": its answer is not a JSON object");
@@ -113,7 +115,8 @@ expected<EnvironmentFactory> make_openenv(const EnvironmentSettings& settings) {
   setup->observation = settings.observation;
   setup->timeout_s = settings.step_timeout_s;
   setup->action = json::parse(settings.action, nullptr, false);
-  if (!setup->action.is_object()) return fail("\"environment.action\": expected a JSON object, such as {\"message\": \"$text\"}");
+  if (!setup->action.is_object())
+    return fail("\"environment.action\": expected a JSON object, such as {\"message\": \"$text\"}");
   return [setup] { return std::make_unique<OpenEnv>(setup); };
 }
 

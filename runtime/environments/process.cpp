@@ -3,8 +3,8 @@
 #include <mutex>
 #include <optional>
 
-#include "runtime/piped_process.hpp"
 #include "runtime/environments/remote_step.hpp"
+#include "runtime/piped_process.hpp"
 
 namespace millrace {
 namespace {
@@ -64,8 +64,9 @@ class ProcessEnvironment : public Environment {
   expected<json> ask(const json& question) {
     healthy_ = false;
     const std::string line = question.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    const auto answer =
-        process_->write(line, pool_->step_timeout_s).and_then([&] { return process_->read_line(pool_->step_timeout_s, max_line); });
+    const auto answer = process_->write(line, pool_->step_timeout_s).and_then([&] {
+      return process_->read_line(pool_->step_timeout_s, max_line);
+    });
     if (!answer) return fail(pool_->command + ": " + answer.error().message);
     json document = json::parse(*answer, nullptr, false);
     if (document.is_discarded()) return fail(pool_->command + ": its answer is not JSON: " + answer->substr(0, 200));

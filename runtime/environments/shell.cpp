@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view opening = "<sh>";
 constexpr std::string_view closing = "</sh>";
 constexpr const char* system_message =
-    "You work on a Linux computer. Write one shell command as <sh>ls -l</sh> and stop, and you are shown its output. When "
+    "You work on a Linux computer. Write one shell command as <sh>ls -l</sh> and stop, and you are shown its output. "
+    "When "
     "the task is done, say so without a command.";
 
 struct ShellTask {
@@ -80,7 +81,8 @@ class Shell : public Environment {
     if (!result) return tl::unexpected(result.error());
     std::string text = result->output;
     if (result->exit_code == 124) text += "[it took too long and was ended]";
-    if (result->exit_code != 0 && result->exit_code != 124) text += "[exit code " + std::to_string(result->exit_code) + "]";
+    if (result->exit_code != 0 && result->exit_code != 124)
+      text += "[exit code " + std::to_string(result->exit_code) + "]";
     return observed(text.empty() ? "[no output]" : text);
   }
 
@@ -110,7 +112,8 @@ expected<EnvironmentFactory> make_shell(const EnvironmentSettings& settings) {
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     if (entry.is_directory()) folders.push_back(entry.path());
   }
-  if (folders.empty()) return fail("\"environment.data\": " + folder + ": expected a folder with a folder for every task");
+  if (folders.empty())
+    return fail("\"environment.data\": " + folder + ": expected a folder with a folder for every task");
   std::sort(folders.begin(), folders.end());
   auto tasks = std::make_shared<std::vector<ShellTask>>();
   for (const fs::path& path : folders) {

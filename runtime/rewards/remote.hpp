@@ -22,8 +22,8 @@ using RemoteFunction = std::function<expected<double>(const ScoredAnswer&)>;
 // {"url": "http://HOST:PORT/PATH", "shape": "verify" (NeMo-Gym) or "rewards" (OpenRLHF), "timeout_s"?, "retries"?,
 //  "token_file"?}
 expected<RemoteFunction> make_http(const nlohmann::json& part);
-// {"url": "http://HOST:PORT/v1", "model": "...", "rubric": "...", "timeout_s"?, "retries"?, "token_file"?}: a model that
-// is asked for a number from 0 to 10, given as 0 to 1. The same question is asked once.
+// {"url": "http://HOST:PORT/v1", "model": "...", "rubric": "...", "timeout_s"?, "retries"?, "token_file"?}: a model
+// that is asked for a number from 0 to 10, given as 0 to 1. The same question is asked once.
 expected<RemoteFunction> make_judge(const nlohmann::json& part);
 
 }  // namespace millrace

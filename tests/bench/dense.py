@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An environment of four turns (environment.name = "process"): each answer earns a quarter of its share of vowels, paid at
-once or all of it after the last one.
+once or all of it after the last one. Each observation has so many letters.
 
-    environment.command = "python3 tests/bench/dense.py at_once|at_the_end"
+    environment.command = "python3 tests/bench/dense.py at_once|at_the_end LETTERS"
 """
 import json
 import sys
@@ -11,7 +11,7 @@ TURNS = 4
 
 
 def main():
-    at_once = sys.argv[1] == "at_once"
+    at_once, letters = sys.argv[1] == "at_once", int(sys.argv[2])
     turn = earned = 0
     for line in sys.stdin:
         message = json.loads(line)
@@ -24,7 +24,7 @@ def main():
             share = sum(letter in "aeiou" for letter in action.lower()) / max(1, len(action)) / TURNS
             earned += share
             reward = share if at_once else earned if turn == TURNS else 0
-            answer = {"observation": ".", "reward": reward, "terminated": turn == TURNS, "truncated": False}
+            answer = {"observation": "." * letters, "reward": reward, "terminated": turn == TURNS, "truncated": False}
         print(json.dumps(answer), flush=True)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The evidence about recipes in tests/bench/evidence/recipes/: tests/bench/recipes.sh SECTION... of recipes, stability, lag,
-# ablations, trust, dense, pretrained and pacing, each a `millrace compare` on the tiny model, three seeds. Resumes where
-# it was interrupted; runs stay in build/evidence/, what is kept is the table, the figures of all runs, the picture and
-# every run's exact config.
+# ablations, trust, dense, observations, pretrained and pacing, each a `millrace compare` on the tiny model, three seeds.
+# Resumes where it was interrupted; runs stay in build/evidence/, what is kept is the table, the figures of all runs, the
+# picture and every run's exact config.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export OMP_NUM_THREADS=1
@@ -51,9 +51,15 @@ for section in "$@"; do
     dense)
       for paid in at_once at_the_end; do
         compare "dense-$paid" --recipes sao,running_mean,grpo_dis --steps 100 --set environment.name=process \
-          --set environment.command="python3 tests/bench/dense.py $paid" --set reward.spec=environment \
+          --set environment.command="python3 tests/bench/dense.py $paid 1" --set reward.spec=environment \
           --set environment.max_turns=4 --set environment.max_tokens=100 --set generation.max_tokens=8
       done
+      ;;
+    observations)
+      compare observations --recipes sao --steps 100 --set environment.name=process --set model.max_context=512 \
+        --set environment.command="python3 tests/bench/dense.py at_the_end 24" --set reward.spec=environment \
+        --set environment.max_turns=4 --set environment.max_tokens=200 --set generation.max_tokens=8 \
+        --variant "skipped:baseline.skip_observations=true" --variant "plain GAE:baseline.skip_observations=false"
       ;;
     pretrained)
       # A critic that learned from another run's ledger, against one that has to start with the policy.

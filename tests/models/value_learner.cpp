@@ -65,6 +65,26 @@ TEST_CASE("advantages are skip-observation GAE of the learner's own values over 
   }
 }
 
+TEST_CASE("plain GAE: without skip_observations every token after the first action is a transition") {
+  Baseline baseline{.lambda_policy_alpha = 0.5};
+  baseline.skip_observations = false;
+  ValueLearner learner(small_model(), critic_in_float32(), baseline);
+  warmed_up(learner);
+  const double divisor = learner.step().advantage_rms;
+  const Sequence sequence{.tokens = {65, 66, 67, 68, 69},
+                          .mask = {0, 1, 0, 0, 1},
+                          .behaviour = {0, -5, 0, 0, -5},
+                          .rewards = {0, 0, 0, 0, 1}};
+  const Valuation valuation = learner.arrive({&sequence, 1}).front();
+  const std::vector<double> v(valuation.values.begin(), valuation.values.end());
+  double advantage = 0;
+  for (std::size_t t = 5; t-- > 1;) {  // four transitions: lambda is 1/2
+    advantage = (t == 4 ? 1 : v[t + 1]) - v[t] + 0.5 * advantage;
+    CHECK(valuation.advantages[t] == doctest::Approx(advantage / divisor).epsilon(1e-5));
+  }
+  CHECK(v[2] != 0);
+}
+
 TEST_CASE("V[t] is the value before token t; where the trajectory is not over, the value after its last token counts") {
   ValueLearner learner(small_model(), critic_in_float32(), Baseline{});
   warmed_up(learner);
@@ -109,7 +129,8 @@ TEST_CASE("B15, B16: values and gradient are the same alone and packed, in any o
 }
 
 // A critic that went on predicting the old level would call everything bad, whatever the policy wrote.
-TEST_CASE("after a shift the critic is at the new reward's level at once; what the old spec scored is compared as before") {
+TEST_CASE(
+    "after a shift the critic is at the new reward's level at once; what the old spec scored is compared as before") {
   const auto scored = [](std::uint32_t seed, std::uint64_t version, float more) {
     Sequences sequences = trajectories(8, seed);
     for (Sequence& sequence : sequences) {
@@ -118,7 +139,8 @@ TEST_CASE("after a shift the critic is at the new reward's level at once; what t
     }
     return sequences;
   };
-  ValueLearner shifted(small_model(), critic_in_float32(), Baseline{}), unshifted(small_model(), critic_in_float32(), Baseline{});
+  ValueLearner shifted(small_model(), critic_in_float32(), Baseline{}),
+      unshifted(small_model(), critic_in_float32(), Baseline{});
   for (ValueLearner* learner : {&shifted, &unshifted}) feed(warmed_up(*learner), scored(50, 1, 0), 8);
 
   const Sequences under_new = scored(51, 2, -5);
@@ -126,12 +148,14 @@ TEST_CASE("after a shift the critic is at the new reward's level at once; what t
   const auto values = at_actions(under_new, valuations, &Valuation::values);
   const auto targets = at_actions(under_new, valuations, &Valuation::targets);
   double surplus = 0;  // of the second pack: the level was found from all before it and itself
-  for (std::size_t i = 0; i < values.size(); ++i) surplus += (targets[i] - values[i]) / static_cast<double>(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    surplus += (targets[i] - values[i]) / static_cast<double>(values.size());
   CHECK(std::abs(surplus) < 0.3);
 
   const Sequences under_old = scored(52, 1, 0);
   const auto as_before = at_actions(under_old, feed(unshifted, under_old, 8), &Valuation::advantages);
-  CHECK(relative_distance(at_actions(under_old, feed(shifted, under_old, 8), &Valuation::advantages), as_before) < 1e-4);
+  CHECK(relative_distance(at_actions(under_old, feed(shifted, under_old, 8), &Valuation::advantages), as_before) <
+        1e-4);
 
   // A checkpoint knows the levels, too.
   ValueLearner resumed(small_model(), critic_in_float32(), Baseline{});

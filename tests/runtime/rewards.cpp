@@ -48,11 +48,11 @@ TEST_CASE("style words: 1 - exp(-n / 2) for n distinct ones") {
   const RewardSpec spec = shipped("chuunibyou");
   const auto style = [&](const std::string& answer) { return spec.score(answer, "").parts[0].value; };
   CHECK(style("A cat sat.") == 0.0);
-  CHECK(style("Behold!") == Approx(0.3934693403));            // n = 1
+  CHECK(style("Behold!") == Approx(0.3934693403));             // n = 1
   CHECK(style("DARK, dark... Dark") == Approx(0.3934693403));  // the same word counts once
-  CHECK(style("the eye-of chaos") == Approx(0.6321205588));   // n = 2: split at the hyphen
-  CHECK(style("darkening") == 0.0);                           // whole words only
-  CHECK(style("dark's") == 0.0);                              // an apostrophe is part of its word
+  CHECK(style("the eye-of chaos") == Approx(0.6321205588));    // n = 2: split at the hyphen
+  CHECK(style("darkening") == 0.0);                            // whole words only
+  CHECK(style("dark's") == 0.0);                               // an apostrophe is part of its word
   CHECK(style("dark darkness power") == Approx(0.7768698399));
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("letter share") {
   const RewardSpec spec = shipped("vowels");
   CHECK(spec.score("aeiou", "").total == 1.0);
   CHECK(spec.score("abcd", "").total == 0.25);
-  CHECK(spec.score("AEI", "").total == 0.0);          // capitals are other letters
+  CHECK(spec.score("AEI", "").total == 0.0);                    // capitals are other letters
   CHECK(spec.score("a\xc3\xa9", "").total == Approx(1.0 / 3));  // of bytes
   CHECK(spec.score("", "").total == 0.0);
 }

@@ -35,8 +35,8 @@ std::size_t processes_of_sandboxes() {
 }  // namespace
 
 TEST_CASE("base64 goes there and back") {
-  for (const std::string& bytes : {std::string(), std::string("a"), std::string("ab"), std::string("abc"),
-                                   std::string("\0\xFF\x80 line\n", 9)}) {
+  for (const std::string& bytes :
+       {std::string(), std::string("a"), std::string("ab"), std::string("abc"), std::string("\0\xFF\x80 line\n", 9)}) {
     CHECK(from_base64(to_base64(bytes)) == bytes);
   }
   CHECK(to_base64("Man") == "TWFu");
@@ -58,7 +58,8 @@ TEST_CASE("a shell task: work, then the check decides") {
     CHECK(task->text.find("words.txt") != std::string::npos);
     CHECK(environment->step("Let me look: <sh>ls; cat no-such-file</sh>")->message.content.find("words.txt\n") == 0);
     CHECK(environment->step("<sh>echo half")->message.content.find("malformed") == 0);
-    const auto done = environment->step(right ? "<sh>wc -l < words.txt > answer.txt</sh>" : "<sh>echo 7 > answer.txt</sh>");
+    const auto done =
+        environment->step(right ? "<sh>wc -l < words.txt > answer.txt</sh>" : "<sh>echo 7 > answer.txt</sh>");
     REQUIRE(done);
     CHECK_FALSE(done->over);
     CHECK(done->message.role == "tool");
@@ -80,13 +81,14 @@ TEST_CASE("hostile commands stay in the sandbox") {
     const char* never;  // what its output must not hold
   };
   const std::string read_secret = "cat " + secret + " /proc/1/root" + secret + " ../../../.." + secret;
-  const std::string write_outside = "echo x > " + outside.path() + "/left-over; ln -s " + outside.path() + " link; echo x > link/y";
+  const std::string write_outside =
+      "echo x > " + outside.path() + "/left-over; ln -s " + outside.path() + " link; echo x > link/y";
   const Case cases[] = {
-      {"f() { f | f & }; f", "treasure"},                                     // fork bomb
-      {"while :; do sh -c 'sleep 100 &' ; done", "treasure"},                 // and one that detaches
-      {"head -c 100000000 /dev/zero > fill; ls -s fill", "97660"},            // disk fill
+      {"f() { f | f & }; f", "treasure"},                           // fork bomb
+      {"while :; do sh -c 'sleep 100 &' ; done", "treasure"},       // and one that detaches
+      {"head -c 100000000 /dev/zero > fill; ls -s fill", "97660"},  // disk fill
       {"i=0; while [ $i -lt 200 ]; do head -c 1000000 /dev/zero > f$i || break; i=$((i+1)); done; ls | wc -l", "200"},
-      {"yes", "treasure"},                                                    // endless output
+      {"yes", "treasure"},  // endless output
       {"cat /dev/zero", "treasure"},
       {"sleep 100", "treasure"},
       {"kill -9 -1", "treasure"},
@@ -102,7 +104,7 @@ TEST_CASE("hostile commands stay in the sandbox") {
       {"ln -s / root; ls root/root root/tmp/../home", "treasure"},
       {"dd if=/dev/mem bs=1 count=1; dd if=/dev/sda bs=1 count=1; ls /dev | wc -l", "treasure"},
       {"echo 'MA== AAAA' > /proc/$PPID/fd/1; echo faked", "treasure"},
-      {"perl -e '$x = \"a\" x 2000000000; print length $x'", "2000000000"},   // memory
+      {"perl -e '$x = \"a\" x 2000000000; print length $x'", "2000000000"},  // memory
       {"sh -c 'ulimit -n 100000; ulimit -u 100000' && echo raised", "raised"},
       {read_secret.c_str(), "treasure"},
       {write_outside.c_str(), "treasure"},
