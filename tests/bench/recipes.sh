@@ -52,13 +52,13 @@ for section in "$@"; do
       for paid in at_once at_the_end; do
         compare "dense-$paid" --recipes sao,running_mean,grpo_dis --steps 100 --set environment.name=process \
           --set environment.command="python3 tests/bench/dense.py $paid 1" --set reward.spec=environment \
-          --set environment.max_turns=4 --set environment.max_tokens=100 --set generation.max_tokens=8
+          --set environment.max_turns=4 --set environment.max_tokens=500 --set generation.max_tokens=8 --set model.max_context=512
       done
       ;;
     observations)
       compare observations --recipes sao --steps 100 --set environment.name=process --set model.max_context=512 \
         --set environment.command="python3 tests/bench/dense.py at_the_end 24" --set reward.spec=environment \
-        --set environment.max_turns=4 --set environment.max_tokens=200 --set generation.max_tokens=8 \
+        --set environment.max_turns=4 --set environment.max_tokens=500 --set generation.max_tokens=8 \
         --variant "skipped:baseline.skip_observations=true" --variant "plain GAE:baseline.skip_observations=false"
       ;;
     pretrained)
