@@ -371,7 +371,8 @@ double ValueLearner::explained_variance_of(std::span<const Sequence> sequences) 
   std::vector<double> values, returns;
   for (const Sequence& sequence : sequences) {
     if (!takes_part(sequence)) continue;
-    const auto [predicted, returned] = state_->predictions_of({&sequence, 1});
+    const Sequence valued = state_->with_transitions(sequence);
+    const auto [predicted, returned] = state_->predictions_of({&valued, 1});
     values.insert(values.end(), predicted.begin(), predicted.end());
     returns.insert(returns.end(), returned.begin(), returned.end());
   }

@@ -13,16 +13,11 @@ namespace {
 // Reads a command a line, in base64, and answers each with "EXIT-CODE BASE64-OF-ITS-OUTPUT". What a command leaves
 // running in the background is killed with its group, at the latest with the sandbox.
 std::string runner(const SandboxLimits& limits) {
-  const std::string seconds = std::to_string(limits.command_s);
-  const std::string bytes = std::to_string(limits.output_bytes);
-  return "while IFS= read -r line; do printf %s \"$line\" | base64 -d > /tmp/command; "
-         "{ timeout -k 0.2 " +
-         seconds +
-         " sh /tmp/command < /dev/null 2>&1; echo $? > /tmp/code; } | "
-         "head -c " +
-         bytes +
-         " > /tmp/output; "
-         "printf '%s %s\\n' \"$(cat /tmp/code)\" \"$(base64 -w0 /tmp/output)\"; done";
+  const std::string run = "timeout -k 0.2 " + std::to_string(limits.command_s) + " sh /tmp/command < /dev/null 2>&1";
+  const std::string cut = "head -c " + std::to_string(limits.output_bytes) + " > /tmp/output";
+  return "while IFS= read -r line; do printf %s \"$line\" | base64 -d > /tmp/command; { " + run +
+         "; echo $? > /tmp/code; } | " + cut +
+         "; printf '%s %s\\n' \"$(cat /tmp/code)\" \"$(base64 -w0 /tmp/output)\"; done";
 }
 
 // Users of their own when the service is root: RLIMIT_NPROC counts a user's processes and does not bind root.

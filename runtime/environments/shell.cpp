@@ -18,8 +18,7 @@ constexpr std::string_view opening = "<sh>";
 constexpr std::string_view closing = "</sh>";
 constexpr const char* system_message =
     "You work on a Linux computer. Write one shell command as <sh>ls -l</sh> and stop, and you are shown its output. "
-    "When "
-    "the task is done, say so without a command.";
+    "When the task is done, say so without a command.";
 
 struct ShellTask {
   std::string prompt;

@@ -17,7 +17,7 @@ class Bench(unittest.TestCase):
             self.assertEqual(set(entry), {"name", "value", "unit", "limit_share"})
             self.assertGreater(entry["value"], 0, entry)
             if entry["limit_share"] is not None:
-                self.assertTrue(0 < entry["limit_share"] < 2, entry)  # a busy machine measures its limits too low
+                self.assertTrue(0 < entry["limit_share"] < 1.5, entry)  # a busy machine measures its limits too low
             figures[entry["name"]] = entry
         return figures
 
