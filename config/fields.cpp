@@ -138,6 +138,8 @@ std::vector<Field> fields_of(Settings& s) {
        "its last pass a learner pauses; 0 = serving and training are equals"},
 
       {"generation.max_tokens", &s.generation.max_tokens, from_to(1, most_tokens), "tokens", "new tokens a turn"},
+      {"generation.parallel", &s.generation.parallel, from_to(1, 65536), "turns",
+       "that get a token in a decode step; others wait, those of applications in front"},
       {"generation.temperature", &s.generation.temperature, above_to(0, 100), "", "of sampling"},
       {"generation.top_p", &s.generation.top_p, above_to(0, 1), "",
        "probability mass that is sampled from; only turns with 1 are trained"},

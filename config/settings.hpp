@@ -69,6 +69,7 @@ struct LiveSettings {
 
 struct GenerationSettings {
   int max_tokens = 24;       // new tokens a turn
+  int parallel = 256;        // turns that get a token in a decode step; others wait, those of applications in front
   double temperature = 1.0;  // > 0 to be trained
   double top_p = 1.0;        // 1 to be trained
   int top_k = 0;             // 0 = off; 0 to be trained

@@ -18,27 +18,22 @@ at::Tensor mask_of(const at::Tensor& last_seen, std::int64_t columns, at::Scalar
 }  // namespace
 
 CachedTransformer::CachedTransformer(SnapshotPtr snapshot, at::ScalarType dtype)
-    : snapshot_(std::move(snapshot)),
-      dtype_(dtype),
-      weights_(weights_of(*snapshot_, dtype)),
-      cache_(snapshot_->architecture, activations()) {}
+    : snapshot_(std::move(snapshot)), dtype_(dtype), weights_(weights_of(*snapshot_, dtype)) {}
 
 void CachedTransformer::swap(SnapshotPtr snapshot) {
   snapshot_ = std::move(snapshot);
   weights_ = weights_of(*snapshot_, dtype_);
 }
 
-// Attention of one slot's rows q [rows, heads, head_dim] to its cache. Query heads that share a key-value head stand as
-// further rows of it, so that keys and values are not copied.
+// Attention of one turn's rows q [rows, heads, head_dim] to its cache. Query heads that share a key-value head stand as
+// further rows of it, so that keys and values are not copied for each.
 at::Tensor CachedTransformer::attend(const Feed& feed, const at::Tensor& mask, const at::Tensor& q,
-                                     KvCache::Layer& layer) const {
+                                     std::int64_t layer) const {
   const std::int64_t rows = q.size(0), size = q.size(2), kv = snapshot_->architecture.kv_heads;
-  const std::int64_t group = q.size(1) / kv;
-  const auto seen = [&](const at::Tensor& cached) {
-    return cached.narrow(0, feed.slot, 1).narrow(2, 0, feed.from + rows);
-  };
+  const std::int64_t group = q.size(1) / kv, seen = feed.from + rows;
   const at::Tensor q_rows = q.view({rows, kv, group, size}).permute({1, 2, 0, 3}).reshape({1, kv, group * rows, size});
-  return at::scaled_dot_product_attention(q_rows, seen(layer.k), seen(layer.v), mask)
+  return at::scaled_dot_product_attention(q_rows, feed.cache->first(layer, KvCache::Kind::key, seen),
+                                          feed.cache->first(layer, KvCache::Kind::value, seen), mask)
       .view({kv, group, rows, size})
       .permute({2, 0, 1, 3})
       .reshape({rows, kv * group * size});
@@ -52,7 +47,7 @@ void CachedTransformer::feed(std::span<const Feed> feeds) {
   std::vector<std::int64_t> sizes;
   for (const Feed& feed : feeds) {
     const auto rows = static_cast<std::int64_t>(feed.tokens.size());
-    cache_.reserve(feed.slot + 1, feed.from + rows);
+    feed.cache->reserve(feed.from + rows);
     sizes.push_back(rows);
     tokens.push_back(at::tensor(at::ArrayRef<TokenId>(feed.tokens.data(), feed.tokens.size()), at::kInt));
     positions.push_back(at::arange(feed.from, feed.from + rows, at::kLong));
@@ -60,44 +55,37 @@ void CachedTransformer::feed(std::span<const Feed> feeds) {
   }
   at::Tensor hidden = embed(weights.embedding, at::cat(tokens));
   const Rotary rotary = rotary_of(architecture, at::cat(positions));
-  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-    const AttentionInput in = attention_input(architecture, weights.layers[i], hidden, rotary);
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
+    const Layer& parts = weights.layers[static_cast<std::size_t>(layer)];
+    const AttentionInput in = attention_input(architecture, parts, hidden, rotary);
     const auto q = in.q.split_with_sizes(sizes), k = in.k.split_with_sizes(sizes), v = in.v.split_with_sizes(sizes);
     std::vector<at::Tensor> attended;
     for (std::size_t f = 0; f < feeds.size(); ++f) {
-      const auto room = [&](const at::Tensor& cached) {
-        return cached.select(0, feeds[f].slot).narrow(1, feeds[f].from, sizes[f]);
-      };
-      room(cache_[i].k).copy_(k[f].transpose(0, 1));
-      room(cache_[i].v).copy_(v[f].transpose(0, 1));
-      if (i + 1 < weights.layers.size()) attended.push_back(attend(feeds[f], masks[f], q[f], cache_[i]));
+      feeds[f].cache->put(layer, KvCache::Kind::key, feeds[f].from, k[f]);
+      feeds[f].cache->put(layer, KvCache::Kind::value, feeds[f].from, v[f]);
+      if (layer + 1 < architecture.layers) attended.push_back(attend(feeds[f], masks[f], q[f], layer));
     }
     if (attended.empty()) break;  // nobody reads what the last layer puts out
-    hidden = layer_output(architecture, weights.layers[i], hidden, at::cat(attended));
+    hidden = layer_output(architecture, parts, hidden, at::cat(attended));
   }
 }
 
-void CachedTransformer::copy(std::int64_t from, std::int64_t to, std::int64_t count) {
-  cache_.reserve(to + 1, count);
-  cache_.copy(from, to, count);
-}
-
-at::Tensor CachedTransformer::next_logits(std::span<const TokenId> tokens, std::span<const std::int64_t> positions,
-                                          std::int64_t first_slot) {
+at::Tensor CachedTransformer::next_logits(std::span<const Feed> feeds) {
   const Architecture& architecture = snapshot_->architecture;
   const Weights& weights = weights_;
-  const auto count = static_cast<std::int64_t>(tokens.size());
-  const std::int64_t longest = *std::max_element(positions.begin(), positions.end()) + 1;
-  cache_.reserve(first_slot + count, longest);
-  at::Tensor hidden =
-      embed(weights.embedding, at::tensor(at::ArrayRef<TokenId>(tokens.data(), tokens.size()), at::kInt));
-  const Rotary rotary =
-      rotary_of(architecture, at::tensor(at::ArrayRef<std::int64_t>(positions.data(), positions.size())));
-  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-    const AttentionInput in = attention_input(architecture, weights.layers[i], hidden, rotary);
-    cache_.put(i, first_slot, in.k, in.v, positions);
-    const KvCache::Layer of_slots{cache_[i].k.narrow(0, first_slot, count), cache_[i].v.narrow(0, first_slot, count)};
-    hidden = layer_output(architecture, weights.layers[i], hidden, attend_to_cache(in.q, of_slots, positions));
+  Tokens tokens;
+  CachedTurns turns;
+  for (const Feed& feed : feeds) {
+    tokens.push_back(feed.tokens.front());
+    turns.add(*feed.cache, feed.from);
+  }
+  at::Tensor hidden = embed(weights.embedding, at::tensor(tokens, at::kInt));
+  const Rotary rotary = rotary_of(
+      architecture, at::tensor(at::ArrayRef<std::int64_t>(turns.positions().data(), turns.positions().size())));
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
+    const Layer& parts = weights.layers[static_cast<std::size_t>(layer)];
+    const AttentionInput in = attention_input(architecture, parts, hidden, rotary);
+    hidden = layer_output(architecture, parts, hidden, turns.attend(layer, in.q, in.k, in.v));
   }
   return logits_of(weights, rms_norm(hidden, weights.final_norm, architecture.norm_eps));
 }

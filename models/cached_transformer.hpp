@@ -1,6 +1,6 @@
 #pragma once
-// The transformer as a decoder runs it: keys and values of what it has seen stay in a cache, one slot a turn. Either
-// many tokens of few slots go in at once (prompts), or one token of every slot, which gives the logits of the next one.
+// The transformer as a decoder runs it: keys and values of what it has seen stay in a cache, one a turn. Either many
+// tokens of few turns go in at once (prompts), or one token of every turn, which gives the logits of the next one.
 #include <span>
 
 #include "models/kv_cache.hpp"
@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// Tokens that follow the first `from` ones of a slot.
+// Tokens that follow the first `from` ones of a turn.
 struct Feed {
-  std::int64_t slot = 0;
+  KvCache* cache = nullptr;
   std::int64_t from = 0;
   std::span<const TokenId> tokens;
 };
@@ -23,25 +23,22 @@ class CachedTransformer {
   // Computes the keys and values of all these tokens in one pass.
   void feed(std::span<const Feed> feeds);
 
-  // tokens[i] stands at positions[i] of slot first_slot + i. Returns the logits [slots, vocab] of what follows each.
-  at::Tensor next_logits(std::span<const TokenId> tokens, std::span<const std::int64_t> positions,
-                         std::int64_t first_slot = 0);
+  // One token a turn. Returns the logits [feeds, vocab] of what follows each.
+  at::Tensor next_logits(std::span<const Feed> feeds);
 
-  // Puts the first `count` tokens of one slot into another.
-  void copy(std::int64_t from, std::int64_t to, std::int64_t count);
+  KvCache empty_cache() const { return {snapshot_->architecture, activations()}; }
 
-  // What is in the cache stays as the old weights made it.
+  // What is in caches stays as the old weights made it.
   void swap(SnapshotPtr snapshot);
   const Snapshot& snapshot() const { return *snapshot_; }
 
  private:
   at::ScalarType activations() const { return dtype_ == at::kChar ? at::kFloat : dtype_; }
-  at::Tensor attend(const Feed& feed, const at::Tensor& mask, const at::Tensor& q, KvCache::Layer& layer) const;
+  at::Tensor attend(const Feed& feed, const at::Tensor& mask, const at::Tensor& q, std::int64_t layer) const;
 
   SnapshotPtr snapshot_;
   at::ScalarType dtype_;
   Weights weights_;  // the snapshot's in that dtype
-  KvCache cache_;
 };
 
 }  // namespace millrace

@@ -17,13 +17,13 @@ namespace {
 constexpr std::int64_t chunk = 512;        // prompt tokens a step: what the others wait for between two of their tokens
 constexpr std::int64_t worth_a_pass = 16;  // tokens saved that pay for reading all the weights once more
 
-// One live turn. Its place in the list is its slot in the cache.
 struct Turn {
   FinishedTurn result;
   Tokens tokens;  // prompt and what has been sampled
   Sampling sampling;
   Detokenizer text;
-  std::string tail;                 // the end of the text, as far as a stop text may reach back
+  KvCache cache;
+  std::string tail = {};            // the end of the text, as far as a stop text may reach back
   std::int64_t prompt = 0;          // tokens of the prompt
   std::int64_t prompt_counted = 0;  // ... that have once been fed
   std::int64_t cached = 0;          // leading tokens whose keys and values are in the cache
@@ -31,6 +31,12 @@ struct Turn {
 
   // Tokens that must be in the cache before the last one goes through.
   std::int64_t missing() const { return static_cast<std::int64_t>(tokens.size()) - 1 - cached; }
+
+  // The next `count` tokens.
+  Feed feed(std::int64_t count) {
+    const std::span<const TokenId> all(tokens);
+    return {&cache, cached, all.subspan(static_cast<std::size_t>(cached), static_cast<std::size_t>(count))};
+  }
 
   void fed(std::int64_t count) {
     if (current == cached) current += count;
@@ -76,94 +82,82 @@ struct Decoder::State {
         tokenizer(model.tokenizer),
         transformer(model.weights, compute_dtype(settings.dtype)) {}
 
-  // Copies from another turn what it has in common with this one, if the current weights made it.
-  void borrow(std::size_t slot) {
-    Turn& turn = turns[slot];
+  // Takes over from another turn what it has in common with this one, if the current weights made it.
+  void borrow(Turn& turn) {
+    const Turn* lender = nullptr;
     std::int64_t best = turn.cached;
-    std::size_t lender = slot;
-    for (std::size_t i = 0; i < turns.size(); ++i) {
-      const std::int64_t shared = std::min(common_prefix(turn.tokens, turns[i].tokens), turns[i].current);
-      if (i != slot && shared > best) {
-        best = shared;
-        lender = i;
-      }
+    for (const Turn& other : turns) {
+      const std::int64_t shared =
+          std::min({common_prefix(turn.tokens, other.tokens), other.current, turn.cached + turn.missing()});
+      if (&other == &turn || shared <= best) continue;
+      best = shared;
+      lender = &other;
     }
-    best = std::min(best, turn.cached + turn.missing());
-    if (lender == slot || best <= turn.cached) return;
-    transformer.copy(static_cast<std::int64_t>(lender), static_cast<std::int64_t>(slot), best);
+    if (!lender) return;
+    turn.cache.begin_like(lender->cache, best);
     turn.cached = turn.current = best;
   }
 
-  // Whether so much of this turn is just being computed for another that it had better be copied afterwards.
-  bool should_wait(const Turn& turn, std::span<const Feed> feeds) const {
-    return std::any_of(feeds.begin(), feeds.end(), [&](const Feed& feed) {
-      const Turn& other = turns[static_cast<std::size_t>(feed.slot)];
-      const std::int64_t ready = feed.from + static_cast<std::int64_t>(feed.tokens.size());
-      return std::min(common_prefix(turn.tokens, other.tokens), ready) - turn.cached >= worth_a_pass;
+  // Tokens that are about to be fed.
+  struct Part {
+    Turn* turn = nullptr;
+    std::int64_t count = 0;
+  };
+
+  // Whether so much of this turn is just being computed for another that it had better be taken over afterwards.
+  static bool should_wait(const Turn& turn, std::span<const Part> parts) {
+    return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+      const std::int64_t ready = part.turn->cached + part.count;
+      return std::min(common_prefix(turn.tokens, part.turn->tokens), ready) - turn.cached >= worth_a_pass;
     });
   }
 
-  // The next `count` tokens that are missing in a slot.
-  Feed feed_of(std::size_t slot, std::int64_t count) const {
-    const Turn& turn = turns[slot];
-    const std::span<const TokenId> tokens(turn.tokens);
-    return {static_cast<std::int64_t>(slot), turn.cached,
-            tokens.subspan(static_cast<std::size_t>(turn.cached), static_cast<std::size_t>(count))};
-  }
-
-  void feed(const std::vector<Feed>& feeds) {
+  void feed(std::span<const Part> parts) {
+    std::vector<Feed> feeds;
+    for (const Part& part : parts) feeds.push_back(part.turn->feed(part.count));
     transformer.feed(feeds);
-    for (const Feed& feed : feeds) {
-      turns[static_cast<std::size_t>(feed.slot)].fed(static_cast<std::int64_t>(feed.tokens.size()));
-    }
+    for (const Part& part : parts) part.turn->fed(part.count);
   }
 
   // Batch-invariant: nothing is borrowed, and where a prompt is cut depends on itself only.
-  void feed_each_alone(std::size_t first) {
-    for (std::size_t slot = 0; slot < first; ++slot) {
-      const std::int64_t count = std::min(turns[slot].missing(), chunk);
-      if (count > 0) feed({feed_of(slot, count)});
+  void feed_each_alone(std::span<Turn> stepping) {
+    for (Turn& turn : stepping) {
+      const Part part{&turn, std::min(turn.missing(), chunk)};
+      if (part.count > 0) feed({&part, 1});
     }
   }
 
-  // Brings up to `chunk` tokens of the first turns into the cache: prompts, or whole turns after a swap that
-  // recomputes.
-  void feed_prompts(std::size_t first) {
-    if (settings.batch_invariant) return feed_each_alone(first);
+  // Brings up to `chunk` tokens of these turns into their caches: prompts, or whole turns after a swap that recomputes.
+  void feed_prompts(std::span<Turn> stepping) {
+    if (settings.batch_invariant) return feed_each_alone(stepping);
     std::int64_t room = chunk;
     while (room > 0) {
-      std::vector<Feed> feeds;
-      for (std::size_t slot = 0; slot < first && room > 0; ++slot) {
-        Turn& turn = turns[slot];
-        if (turn.missing() > 0 && turn.current == turn.cached) borrow(slot);
+      std::vector<Part> parts;
+      for (Turn& turn : stepping) {
+        if (turn.missing() > 0 && turn.current == turn.cached) borrow(turn);
         const std::int64_t count = std::min(turn.missing(), room);
-        if (count == 0 || should_wait(turn, feeds)) continue;
-        feeds.push_back(feed_of(slot, count));
+        if (count == 0 || should_wait(turn, parts)) continue;
+        parts.push_back({&turn, count});
         room -= count;
       }
-      if (feeds.empty()) return;
-      feed(feeds);
+      if (parts.empty()) return;
+      feed(parts);
     }
   }
 
-  // One token of each of the first turns goes through: its last one, or the next of a prompt that is not in yet.
-  at::Tensor next_logits(std::size_t first) {
-    Tokens tokens;
-    std::vector<std::int64_t> positions;
-    for (Turn& turn : std::span(turns).first(first)) {
-      tokens.push_back(turn.tokens[static_cast<std::size_t>(turn.cached)]);
-      positions.push_back(turn.cached);
+  // One token of each of these turns goes through: its last one, or the next of a prompt that is not in yet.
+  at::Tensor next_logits(std::span<Turn> stepping) {
+    std::vector<Feed> feeds;
+    for (Turn& turn : stepping) {
+      feeds.push_back(turn.feed(1));
       turn.fed(1);
       const std::int64_t seen = std::min(turn.cached, turn.prompt);
       prompt_fed += static_cast<std::uint64_t>(std::max<std::int64_t>(seen - turn.prompt_counted, 0));
       turn.prompt_counted = std::max(seen, turn.prompt_counted);
     }
-    if (!settings.batch_invariant) return transformer.next_logits(tokens, positions);
+    if (!settings.batch_invariant) return transformer.next_logits(feeds);
     std::vector<at::Tensor> rows;
-    for (std::size_t slot = 0; slot < first; ++slot) {
-      rows.push_back(
-          transformer.next_logits({&tokens[slot], 1}, {&positions[slot], 1}, static_cast<std::int64_t>(slot)));
-    }
+    for (const Feed& feed : feeds) rows.push_back(transformer.next_logits({&feed, 1}));
     return at::cat(rows);
   }
 
@@ -188,38 +182,21 @@ struct Decoder::State {
     return std::find_if(turns.begin(), turns.end(), [id](const Turn& turn) { return turn.result.id == id; });
   }
 
-  void move(std::size_t from, std::size_t to) {
-    if (from == to) return;
-    transformer.copy(static_cast<std::int64_t>(from), static_cast<std::int64_t>(to), turns[from].cached);
-    turns[to] = std::move(turns[from]);
+  // Of the first `count` turns as many as may step at once.
+  std::span<Turn> in_front(std::size_t count) {
+    return std::span(turns).first(std::min(count, static_cast<std::size_t>(settings.parallel)));
   }
 
-  // A new turn; urgent ones stand before all others.
-  Turn& add(Turn turn, bool is_urgent) {
-    turns.push_back(std::move(turn));
-    if (!is_urgent) return turns.back();
-    std::swap(turns[urgent], turns.back());
-    if (urgent + 1 < turns.size()) {
-      transformer.copy(static_cast<std::int64_t>(urgent), std::ssize(turns) - 1, turns.back().cached);
-    }
-    return turns[urgent++];
-  }
-
-  // The last urgent turn takes the place of an urgent one that leaves, the last of all the place that is empty then.
-  void remove(std::size_t slot) {
-    if (slot < urgent) {
-      move(--urgent, slot);
-      slot = urgent;
-    }
-    move(turns.size() - 1, slot);
-    turns.pop_back();
+  void remove(std::vector<Turn>::iterator turn) {
+    if (turn - turns.begin() < static_cast<std::ptrdiff_t>(urgent)) --urgent;
+    turns.erase(turn);
   }
 
   const DecoderSettings settings;
   const std::shared_ptr<const Tokenizer> tokenizer;
   CachedTransformer transformer;
-  std::vector<Turn> turns;
-  std::size_t urgent = 0;  // of the turns, the first ones
+  std::vector<Turn> turns;  // urgent ones first, both kinds in the order in which they came
+  std::size_t urgent = 0;   // of the turns
   std::uint64_t prompt_fed = 0;
   std::uint64_t sampled = 0;
 };
@@ -241,36 +218,37 @@ expected<void> Decoder::start(TurnId id, const Tokens& prompt, const Sampling& s
     }
   }
   if (s.find(id) != s.turns.end()) return fail("turn " + std::to_string(id) + " is already live");
-  const c10::InferenceMode no_gradients;
-  Turn& turn =
-      s.add(Turn{.result = {}, .tokens = prompt, .sampling = sampling, .text = Detokenizer(*s.tokenizer), .tail = {}},
-            urgent);
+  Turn turn{.result = {},
+            .tokens = prompt,
+            .sampling = sampling,
+            .text = Detokenizer(*s.tokenizer),
+            .cache = s.transformer.empty_cache()};
   turn.result.id = id;
   turn.prompt = static_cast<std::int64_t>(prompt.size());
+  s.turns.insert(s.turns.begin() + static_cast<std::ptrdiff_t>(urgent ? s.urgent++ : s.turns.size()), std::move(turn));
   return {};
 }
 
 void Decoder::cancel(TurnId id) {
-  const c10::InferenceMode no_gradients;
   const auto found = state_->find(id);
-  if (found != state_->turns.end()) state_->remove(static_cast<std::size_t>(found - state_->turns.begin()));
+  if (found != state_->turns.end()) state_->remove(found);
 }
 
 std::vector<FinishedTurn> Decoder::step(bool urgent_only) {
   State& s = *state_;
   std::vector<FinishedTurn> finished;
-  const std::size_t stepping = urgent_only ? s.urgent : s.turns.size();
-  if (stepping == 0) return finished;
+  const std::span<Turn> stepping = s.in_front(urgent_only ? s.urgent : s.turns.size());
+  if (stepping.empty()) return finished;
   const c10::InferenceMode no_gradients;
   s.feed_prompts(stepping);
   const at::Tensor logits = s.next_logits(stepping);
-  for (std::size_t i = stepping; i-- > 0;) {  // backwards: a turn that leaves moves only such as are done
+  for (std::size_t i = stepping.size(); i-- > 0;) {  // backwards: a turn that leaves moves only such as are done
     Turn& turn = s.turns[i];
     if (turn.cached < static_cast<std::int64_t>(turn.tokens.size())) continue;
     const Drawn drawn = draw(logits[static_cast<std::int64_t>(i)], turn.sampling, turn.result.tokens.size());
     if (!s.append(turn, drawn)) continue;
     finished.push_back(std::move(turn.result));
-    s.remove(i);
+    s.remove(s.turns.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return finished;
 }
@@ -283,7 +261,9 @@ expected<void> Decoder::swap(SnapshotPtr weights) {
   s.transformer.swap(std::move(weights));
   for (Turn& turn : s.turns) {
     turn.current = 0;
-    if (s.settings.recompute_on_swap) turn.cached = 0;
+    if (!s.settings.recompute_on_swap) continue;
+    turn.cached = 0;
+    turn.cache.clear();
   }
   return {};
 }

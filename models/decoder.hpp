@@ -1,5 +1,5 @@
 #pragma once
-// Continuous batching: every live turn gets one token a step; turns join and leave between steps. Each token is stamped
+// Continuous batching: live turns get one token a step; they join and leave between steps. Each token is stamped
 // with the log-prob under the very distribution it was drawn from (float32, at the turn's temperature) and the version
 // of the weights that made it.
 #include <cstdint>
@@ -50,6 +50,7 @@ struct SampledTokens {
 
 struct DecoderSettings {
   int max_context = 2048;  // tokens of prompt and answer
+  int parallel = 256;      // turns that get a token in a step, >= 1; others wait, urgent ones in front
   bool recompute_on_swap = false;
   // Every turn goes through the model by itself, so that its tokens and log-probs are the same bits whatever else is in
   // the batch. Slow: the weights are read once a turn.
@@ -66,7 +67,8 @@ class Decoder {
   // `urgent`: a turn that steps may be taken for alone.
   expected<void> start(TurnId id, const Tokens& prompt, const Sampling& sampling, bool urgent = false);
   void cancel(TurnId id);  // unknown ids are ignored
-  // Feeds new prompts, then samples one token for every live turn, or for every urgent one: the others stand still.
+  // Feeds new prompts, then samples one token for every live turn, or for every urgent one, `parallel` of them at most:
+  // the others stand still.
   // Returns the turns that ended with it.
   std::vector<FinishedTurn> step(bool urgent_only = false);
   // Takes new weights, all or nothing; where they are prepared (model.hpp) at no cost. Errors: another architecture, a

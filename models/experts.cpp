@@ -15,11 +15,6 @@ thread_local RoutingLog* log_of_thread = nullptr;
 RoutingLog::RoutingLog() : outer_(std::exchange(log_of_thread, this)) {}
 RoutingLog::~RoutingLog() { log_of_thread = outer_; }
 
-double routing_mismatch(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor found = (a.unsqueeze(2) == b.unsqueeze(1)).any(2);
-  return 1.0 - found.to(at::kFloat).mean().item<double>();
-}
-
 Routing route(const Architecture& architecture, const at::Tensor& router, const at::Tensor& x) {
   const at::Tensor probabilities = project(x, router).to(at::kFloat).softmax(-1);
   auto [weights, experts] = probabilities.topk(architecture.experts_per_token, -1);

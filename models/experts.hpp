@@ -33,7 +33,4 @@ class RoutingLog {
   RoutingLog* outer_;
 };
 
-// Share of the (row, expert) pairs of `a` that `b` has not chosen in the same row, whatever the order. [rows, count]
-double routing_mismatch(const at::Tensor& a, const at::Tensor& b);
-
 }  // namespace millrace

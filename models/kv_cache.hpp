@@ -1,10 +1,8 @@
 #pragma once
-// Keys and values of every live turn: [slots, kv_heads, capacity, head_dim] a layer. Slots in use are the first ones;
-// room grows by doubling and is kept.
+// Keys and values of one turn, in pages of 32 tokens. A page that is full never changes again, so that turns that begin
+// alike hold it together; memory is for tokens there are, wherever a turn may still go.
 #include <cstddef>
-#include <cstring>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -15,68 +13,63 @@ namespace millrace {
 
 class KvCache {
  public:
-  KvCache(const Architecture& architecture, at::ScalarType dtype) : architecture_(architecture), dtype_(dtype) {
-    layers_.resize(static_cast<std::size_t>(architecture.layers));
+  static constexpr std::int64_t page_tokens = 32;
+  enum class Kind { key, value };
+
+  KvCache(const Architecture& architecture, at::ScalarType dtype)
+      : page_shape_{architecture.layers, 2, architecture.kv_heads, page_tokens, architecture.head_dim}, dtype_(dtype) {}
+
+  // Makes room for so many tokens; what is there stays.
+  void reserve(std::int64_t tokens) {
+    while (std::ssize(pages_) * page_tokens < tokens) pages_.push_back(at::empty(page_shape_, dtype_));
   }
 
-  struct Layer {
-    at::Tensor k, v;
-  };
-  Layer& operator[](std::size_t layer) { return layers_[layer]; }
-
-  // Makes room for so many slots of so many tokens; what is in them stays.
-  void reserve(std::int64_t slots, std::int64_t tokens) {
-    if (slots <= slots_ && tokens <= capacity_) return;
-    const auto doubled = [](std::int64_t now, std::int64_t wanted, std::int64_t least) {
-      std::int64_t size = now > 0 ? now : least;
-      while (size < wanted) size *= 2;
-      return size;
+  // Begins anew with another's first `tokens`: full pages are held together, the rest is copied.
+  void begin_like(const KvCache& other, std::int64_t tokens) {
+    const std::int64_t full = tokens / page_tokens, rest = tokens % page_tokens;
+    pages_.assign(other.pages_.begin(), other.pages_.begin() + full);
+    if (rest == 0) return;
+    reserve(tokens);
+    const auto rest_of = [&](const KvCache& cache) {
+      return cache.pages_[static_cast<std::size_t>(full)].narrow(3, 0, rest);
     };
-    const std::int64_t new_slots = doubled(slots_, slots, 8);
-    const std::int64_t new_capacity = doubled(capacity_, tokens, 64);
-    for (Layer& layer : layers_) {
-      for (at::Tensor* tensor : {&layer.k, &layer.v}) {
-        at::Tensor larger =
-            at::zeros({new_slots, architecture_.kv_heads, new_capacity, architecture_.head_dim}, dtype_);
-        if (tensor->defined()) larger.narrow(0, 0, slots_).narrow(2, 0, capacity_).copy_(*tensor);
-        *tensor = larger;
-      }
-    }
-    slots_ = new_slots;
-    capacity_ = new_capacity;
+    rest_of(*this).copy_(rest_of(other));
   }
 
-  // The next token of slot first_slot + i, at positions[i]: k and v [slots, kv_heads, head_dim], contiguous.
-  void put(std::size_t layer, std::int64_t first_slot, const at::Tensor& k, const at::Tensor& v,
-           std::span<const std::int64_t> positions) {
-    const std::int64_t heads = architecture_.kv_heads;
-    const auto bytes = static_cast<std::int64_t>(c10::elementSize(dtype_)) * architecture_.head_dim;
-    for (const auto& [to, from] : {std::pair(&layers_[layer].k, &k), std::pair(&layers_[layer].v, &v)}) {
-      auto* cached = static_cast<std::byte*>(to->data_ptr());
-      const auto* next = static_cast<const std::byte*>(from->const_data_ptr());
-      for (std::int64_t row = 0; row < from->size(0) * heads; ++row) {
-        const std::int64_t place =
-            (first_slot * heads + row) * capacity_ + positions[static_cast<std::size_t>(row / heads)];
-        std::memcpy(cached + place * bytes, next + row * bytes, static_cast<std::size_t>(bytes));
-      }
+  void clear() { pages_.clear(); }
+
+  // Puts the keys or values [tokens, kv_heads, head_dim] behind the first `from` ones of a layer; there must be room.
+  void put(std::int64_t layer, Kind kind, std::int64_t from, const at::Tensor& rows) {
+    for (std::int64_t done = 0; done < rows.size(0);) {
+      const std::int64_t in_page = (from + done) % page_tokens;
+      const std::int64_t count = std::min(rows.size(0) - done, page_tokens - in_page);
+      of_page((from + done) / page_tokens, layer, kind)
+          .narrow(1, in_page, count)
+          .copy_(rows.narrow(0, done, count).transpose(0, 1));
+      done += count;
     }
   }
 
-  // Puts the first `tokens` of one slot into another.
-  void copy(std::int64_t from, std::int64_t to, std::int64_t tokens) {
-    for (Layer& layer : layers_) {
-      for (at::Tensor* tensor : {&layer.k, &layer.v}) {
-        tensor->select(0, to).narrow(1, 0, tokens).copy_(tensor->select(0, from).narrow(1, 0, tokens));
-      }
+  // The first `tokens` of a layer in one piece: [1, kv_heads, tokens, head_dim].
+  at::Tensor first(std::int64_t layer, Kind kind, std::int64_t tokens) const {
+    std::vector<at::Tensor> parts;
+    for (std::int64_t from = 0; from < tokens; from += page_tokens) {
+      parts.push_back(of_page(from / page_tokens, layer, kind).narrow(1, 0, std::min(tokens - from, page_tokens)));
     }
+    return at::cat(parts, 1).unsqueeze(0);
   }
+
+  // Each [layers, key and value, kv_heads, page_tokens, head_dim].
+  std::span<const at::Tensor> pages() const { return pages_; }
 
  private:
-  Architecture architecture_;
+  at::Tensor of_page(std::int64_t page, std::int64_t layer, Kind kind) const {
+    return pages_[static_cast<std::size_t>(page)].select(0, layer).select(0, kind == Kind::key ? 0 : 1);
+  }
+
+  std::vector<std::int64_t> page_shape_;
   at::ScalarType dtype_;
-  std::vector<Layer> layers_;
-  std::int64_t slots_ = 0;
-  std::int64_t capacity_ = 0;
+  std::vector<at::Tensor> pages_;
 };
 
 }  // namespace millrace

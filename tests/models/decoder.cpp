@@ -152,11 +152,32 @@ TEST_CASE("steps for urgent turns alone hold the others, and change nobody's tok
   }
 }
 
-TEST_CASE("many prompts that begin alike are computed once and copied, also into room that is not there yet") {
+TEST_CASE("more turns than may step at once wait in order, urgent ones in front, and change nobody's tokens") {
+  const Model model = testing::small_model();
+  const std::vector<Tokens> all = prompts();
+  Decoder decoder(model, {.parallel = 3});
+  for (std::size_t i = 0; i < 6; ++i) REQUIRE(decoder.start(i, all[i], sampling_of(i, 10)));
+  Turns turns = run(decoder, 4);
+  for (TurnId id = 0; id < 6; ++id) CHECK(decoder.sampled_since(id, 0).tokens.size() == (id < 3 ? 4 : 0));
+  REQUIRE(decoder.start(6, all[6], sampling_of(6, 10), true));
+  turns.merge(run(decoder, 3));
+  CHECK(decoder.sampled_since(6, 0).tokens.size() == 3);
+  CHECK(decoder.sampled_since(2, 0).tokens.size() == 4);  // it stands still for the urgent one
+  CHECK(decoder.live() == 7);
+  turns.merge(run(decoder));
+  CHECK(turns.size() == 7);
+  for (const auto& [i, turn] : turns) {
+    CAPTURE(i);
+    CHECK(turn.tokens == alone(model, all[i], sampling_of(i, 10)).tokens);
+  }
+}
+
+TEST_CASE("many prompts that begin alike are computed once and shared") {
   const Model model = testing::small_model();
   Decoder decoder(model, {});
+  // In common are 64 tokens, two full pages of the cache, or 70, with a page in which each goes on by itself.
   const auto prompt_of = [](TokenId last) {
-    Tokens prompt(70, 65);
+    Tokens prompt(last % 2 == 0 ? 70 : 64, 65);
     prompt.push_back(last);
     prompt.push_back(last);
     return prompt;
