@@ -166,10 +166,11 @@ struct Settings {
   double max_wait_s = 600;  // seconds from a step's first trajectory until min_batch suffices
   int max_lag = 4;          // versions a trained token's policy may be behind the learner
   int pack = 8;             // trajectories that go through a learner in one forward pass, if so many wait
-  // async: generation never waits for a step, only for capacity. sync: it waits for the step that takes what it made.
-  // lockstep: a batch is generated while the one before is trained, and both wait for each other; the same seed,
-  // machine type and threads then give the same weights, whatever ends the service in between. Slower, also in
-  // generation.
+  // async: generation never waits for a step, only for capacity: where it is the faster, max_lag batches lie in the
+  // queue and grow old. just_in_time: it runs only so far ahead, max_lag at most, that the learner never waits. sync:
+  // it waits for the step that takes what it made. lockstep: a batch is generated while the one before is trained, and
+  // both wait for each other; the same seed, machine type and threads then give the same weights, whatever ends the
+  // service in between. Slower, also in generation.
   std::string pacing = "async";
   std::uint64_t seed = 0;
   int threads = 0;  // cores for arithmetic; 0 = all

@@ -50,14 +50,15 @@ Gatekeeper::Gatekeeper(const Settings& settings, Version learner, Ledger ledger,
       learner_(learner),
       ledger_(std::move(ledger)),
       metrics_(metrics),
-      pacing_(settings.pacing, settings.max_lag),
-      gate_(settings.sessions.limit / settings.recipe.grouping.size, pacing_.max_ahead(), batch_),
+      pacing_(settings.pacing, settings.max_lag, batch_),
+      gate_(settings.sessions.limit / settings.recipe.grouping.size, settings.max_lag, batch_),
       groups_(settings.recipe.grouping, settings.recipe.baseline.kind, token_limit(settings)),
       lineage_(ledger_.lineage()),
       every_steps_(static_cast<std::uint64_t>(settings.checkpoint.every_steps)),
       step_number_(ledger_.step()) {
   const std::vector<CheckpointRow> checkpoints = ledger_.checkpoints();
   checkpointed_ = checkpoints.empty() ? 0 : checkpoints.front().step;
+  gate_.allow_ahead(pacing_.ahead());
   ledger_.keep_whole_groups(settings.recipe.grouping.size);
   load_queue();
   metrics_.lifetime_trained(ledger_.counts().trained);
@@ -267,6 +268,7 @@ Taken Gatekeeper::take(int max, double now) {
     taken.trajectories.push_back(std::move(fresh_.front()));
     fresh_.pop_front();
   }
+  if (std::ssize(taken.trajectories) < max && step_groups_ < batch_) starved_ = true;
   if (!taken.trajectories.empty()) passes_.insert(passes_.end(), taken.trajectories.size(), ++pass_);
   show();
   step_complete_ = may_complete() &&
@@ -364,6 +366,8 @@ void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome 
 void Gatekeeper::settle_step(Outcome outcome, const std::string& reason) {
   settle(step_, outcome, reason, ++step_number_);
   gate_.leave(step_groups_);
+  pacing_.step_over(std::exchange(starved_, false));
+  gate_.allow_ahead(pacing_.ahead());
   step_.clear();
   passes_.clear();
   pass_ = 0;
@@ -384,7 +388,7 @@ void Gatekeeper::judge(const Trajectory& trajectory, bool trained) {
 
 void Gatekeeper::show() {
   const int size = settings_.recipe.grouping.size;
-  metrics_.gate(capacity(), running_, gate_.queued() * size, (settings_.max_lag + 1) * settings_.batch);
+  metrics_.gate(capacity(), running_, gate_.queued() * size, (batch_ + pacing_.ahead()) * size);
 }
 
 }  // namespace millrace

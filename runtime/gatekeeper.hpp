@@ -140,6 +140,7 @@ class Gatekeeper {
   std::deque<TrajectoryPtr> fresh_;               // of groups in the open step: judged, not yet handed out
   std::vector<TrajectoryPtr> step_;               // judged for the open step
   int step_groups_ = 0;
+  bool starved_ = false;     // the learner has found less than it could take, in the open step
   int in_order_ = 0;         // groups at the queue's front that no other can come before any more
   std::vector<int> passes_;  // of what was handed out of the open step: which pass of the learners it is in
   int pass_ = 0;

@@ -8,21 +8,34 @@ namespace millrace {
 
 class Pacing {
  public:
-  Pacing(const std::string& name, int max_lag) {
+  // All numbers are groups, as in the gate.
+  Pacing(const std::string& name, int max_lag, int batch) : most_ahead_(max_lag * batch), batch_(batch) {
     if (name == "async") {
-      max_ahead_ = max_lag;  // a full pipeline; it waits for capacity only
+      ahead_ = most_ahead_;  // a full pipeline; it waits for capacity only
+    } else if (name == "just_in_time") {
+      ahead_ = std::min(batch, most_ahead_);
+      adapts_ = true;
     } else if (name == "sync") {
-      max_ahead_ = 0;  // the batch being made is the only one there is
+      ahead_ = 0;  // the batch being made is the only one there is
     } else if (name == "lockstep") {
-      max_ahead_ = std::min(1, max_lag);  // one batch is made while one is trained
+      ahead_ = std::min(batch, most_ahead_);  // one batch is made while one is trained
       in_turns_ = true;
     } else {
-      throw std::invalid_argument("pacing \"" + name + "\": use async, sync or lockstep");
+      throw std::invalid_argument("pacing \"" + name + "\": use async, just_in_time, sync or lockstep");
     }
   }
 
-  // What stands for max_lag in the gate's capacity: versions generation may be ahead of the learner.
-  int max_ahead() const { return max_ahead_; }
+  // How many may be running or queued beyond one batch.
+  int ahead() const { return ahead_; }
+
+  // A step is over. `starved`: at some time in it the learner found less than it could take. What waits in the queue
+  // grows old there, so that just-in-time keeps no more of it than spares the learner from waiting: it gives way at
+  // once when that happens, and takes back a little at every step when it does not.
+  void step_over(bool starved) {
+    if (!adapts_) return;
+    ahead_ = starved ? std::min(most_ahead_, ahead_ + std::max(1, batch_ / 4))
+                     : std::max(0, ahead_ - std::max(1, batch_ / 16));
+  }
 
   // In lockstep the order of ids counts, not that of arrival: a step begins when nothing else can come into its batch,
   // and is completed when every session that may run has come in. Which policy samples which trajectory, and which
@@ -30,7 +43,10 @@ class Pacing {
   bool in_turns() const { return in_turns_; }
 
  private:
-  int max_ahead_ = 0;
+  int most_ahead_;
+  int batch_;
+  int ahead_ = 0;
+  bool adapts_ = false;
   bool in_turns_ = false;
 };
 

@@ -1,6 +1,5 @@
 #include "runtime/staleness.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 
 namespace millrace {
@@ -14,10 +13,10 @@ Lag lag_of(Version learner, Version oldest, Version newest) {
 }
 
 StalenessGate::StalenessGate(int session_limit, int max_lag, int batch)
-    : session_limit_(session_limit), max_lag_(max_lag), batch_(batch) {}
+    : session_limit_(session_limit), max_lag_(max_lag), batch_(batch), ahead_(max_lag * batch) {}
 
 int StalenessGate::capacity() const {
-  return std::max(0, std::min(session_limit_ - running_, (max_lag_ + 1) * batch_ - queued_ - running_));
+  return std::max(0, std::min(session_limit_ - running_, batch_ + ahead_ - queued_ - running_));
 }
 
 bool StalenessGate::acquire() {

@@ -1,6 +1,7 @@
 #pragma once
 // How far behind the learner a policy may be: the lag of a trajectory, and the number of sessions that may run so that
 // none will have to be thrown away for it. Plain arithmetic; the gatekeeper actor is a shell around it.
+#include <algorithm>
 #include <cstdint>
 
 #include "models/text/tokens.hpp"
@@ -19,10 +20,13 @@ Lag lag_of(Version learner, Version oldest, Version newest);
 
 // Counts permits and accepted trajectories:
 //   capacity = min(session_limit - running, (max_lag + 1) * batch - queued - running)
+// or less where generation is to be less far ahead than max_lag batches.
 // queued = accepted and not yet in a published version, those taken for the unfinished step included.
 class StalenessGate {
  public:
   StalenessGate(int session_limit, int max_lag, int batch);
+
+  void allow_ahead(int count) { ahead_ = std::min(count, max_lag_ * batch_); }  // beyond one batch
 
   int capacity() const;
   int running() const { return running_; }
@@ -39,6 +43,7 @@ class StalenessGate {
   int session_limit_;
   int max_lag_;
   int batch_;
+  int ahead_;
   int running_ = 0;
   int queued_ = 0;
 };

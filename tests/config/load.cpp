@@ -140,7 +140,7 @@ TEST_CASE("numbers are finite") {
 
 TEST_CASE("words") {
   CHECK(error_of(R"({"pacing": "later"})") ==
-        R"(x.json: "pacing" is "later": expected one of "async", "sync", "lockstep")");
+        R"(x.json: "pacing" is "later": expected one of "async", "just_in_time", "sync", "lockstep")");
   CHECK(error_of(R"({"recipe": "ppo"})").find(R"(expected one of "sao", "grpo", "grpo_dis", "vapo")") !=
         std::string::npos);
   CHECK(error_of(R"({"value": {"freeze": "all"}})") ==

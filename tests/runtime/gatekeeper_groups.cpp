@@ -152,7 +152,7 @@ TEST_CASE("sync: nothing starts between a full batch and its version, also with 
 TEST_CASE("random schedules of groups") {
   unsigned seed = 0;
   for (const char* recipe : {"sao", "grpo", "dapo", "vapo"}) {
-    for (const char* pacing : {"async", "sync", "lockstep"}) {
+    for (const char* pacing : {"async", "just_in_time", "sync", "lockstep"}) {
       for (const int max_lag : {0, 1, 3}) {
         CAPTURE(recipe);
         CAPTURE(pacing);
