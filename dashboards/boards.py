@@ -314,6 +314,8 @@ OPERATION = board("operation", "Millrace / Operation", "Is the service itself we
           q(quantile(0.95, "weight_publish_pause_seconds"), "pause"), low=0),
     lines("Checkpoints", "Written, and those that could not be. A service that is killed goes on from the newest.", "none",
           q(f"sum by (result) (increase({m('checkpoints_total')}[$__rate_interval]))", "{{result}}"), low=0),
+    lines("Rollbacks", "Returns to a checkpoint: asked for by somebody, the guard or a canary, or after a learner died.", "none",
+          q(f"sum(increase({m('rollbacks_total')}[$__rate_interval]))", "rollbacks"), low=0),
     lines("Time to write a checkpoint", "p95, beside everything else that goes on.", "s",
           q(quantile(0.95, "checkpoint_duration_seconds"), "p95"), low=0),
     row("HTTP"),

@@ -147,6 +147,7 @@ expected<void> Gatekeeper::rolled_back(const CheckpointRow& row, Version resumed
   step_number_ = checkpointed_ = row.step;
   reward_ = {};
   load_queue();
+  metrics_.rolled_back();
   metrics_.lifetime_trained(ledger_.counts().trained);
   show();
   return {};

@@ -200,6 +200,7 @@ struct MetricFamilies {
   Gauge& degraded = gauge("degraded", "1 while the ledger cannot be written and nothing new begins.");
   Series<Counter> checkpoints = counters("checkpoints_total", "Checkpoints written, and those that could not be.",
                                          {"result"}, singles({"ok", "failed"}));
+  Counter& rollbacks = counter("rollbacks_total", "Returns of the learners to a checkpoint.");
   Histogram& checkpoint_duration =
       histogram("checkpoint_duration_seconds", "Time to write a checkpoint, beside everything else.", second_buckets);
   // Made as they come: a route has few of all methods and codes. Bounded all the same, see http().

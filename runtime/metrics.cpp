@@ -200,6 +200,8 @@ void Metrics::actor_restart(const char* actor) { state_->actor_restarts.at({acto
 
 void Metrics::degraded(bool is) { state_->degraded.Set(is ? 1 : 0); }
 
+void Metrics::rolled_back() { state_->rollbacks.Increment(); }
+
 void Metrics::checkpoint(bool ok, double seconds) {
   state_->checkpoints.at({ok ? "ok" : "failed"}).Increment();
   if (ok) state_->checkpoint_duration.Observe(seconds);

@@ -84,6 +84,7 @@ class Metrics {
   void mailbox(const char* actor, std::size_t waiting);
   void degraded(bool is);  // the ledger cannot be written
   void checkpoint(bool ok, double seconds);
+  void rolled_back();
   void ledger_commit(double seconds, std::size_t records);
   void http(const char* route, const char* method, int code, double seconds);
 

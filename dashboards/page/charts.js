@@ -1,6 +1,6 @@
 // The four live charts over policy versions, drawn by Chart.js (Debian's libjs-chart.js).
 const kept = 600;  // steps
-const shifts = [];  // {x, name}
+const marked = [];  // {x, name}
 const charts = [];
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -13,14 +13,14 @@ const marks = {
     ctx.strokeStyle = ctx.fillStyle = color("mark");
     ctx.setLineDash([5, 4]);
     ctx.font = "11px system-ui, sans-serif";
-    for (const { x, name } of shifts) {
+    for (const { x, name } of marked) {
       const at = scales.x.getPixelForValue(x);
       if (at < chartArea.left || at > chartArea.right) continue;
       ctx.beginPath();
       ctx.moveTo(at, chartArea.top);
       ctx.lineTo(at, chartArea.bottom);
       ctx.stroke();
-      if (!chart.options.namesShifts) continue;
+      if (!chart.options.namesMarks) continue;
       ctx.textAlign = at > (chartArea.left + chartArea.right) / 2 ? "right" : "left";
       ctx.fillText(` ${name} `, at, chartArea.top + 10);
     }
@@ -34,7 +34,7 @@ function line(label, tone, field, more = {}) {
   return { label, tone, field, data: [], borderWidth: 2, pointRadius: 0, pointHitRadius: 12, tension: 0.25, ...more };
 }
 
-function chart(id, datasets, { left, right, format = String, namesShifts = false, low, high }) {
+function chart(id, datasets, { left, right, format = String, namesMarks = false, low, high }) {
   const axis = (title, more = {}) => ({
     title: { display: true, text: title }, beginAtZero: low === undefined, suggestedMin: low, suggestedMax: high,
     ticks: { maxTicksLimit: 6, callback: format }, ...more,
@@ -49,7 +49,7 @@ function chart(id, datasets, { left, right, format = String, namesShifts = false
     data: { datasets },
     plugins: [marks],
     options: {
-      namesShifts, scales, parsing: false, animation: false, responsive: true, maintainAspectRatio: false, normalized: true,
+      namesMarks, scales, parsing: false, animation: false, responsive: true, maintainAspectRatio: false, normalized: true,
       spanGaps: false, interaction: { mode: "index", intersect: false },
       plugins: {
         legend: { display: datasets.length > 1, position: "bottom", labels: { boxWidth: 14, boxHeight: 2 } },
@@ -84,7 +84,7 @@ export function drawCharts() {
     line("lag, mean", "three", "lag_mean", { yAxisID: "lag", borderDash: [6, 4] }),
   ], { left: "tokens a second", right: "versions" });
   chart("c-reward", [line("reward", "one", "reward_mean", { fill: true })],
-    { left: "mean of a step", namesShifts: true });
+    { left: "mean of a step", namesMarks: true });
   chart("c-explained", [line("explained variance", "three", "explained_variance")],
     { left: "share", format: percent, low: -0.2, high: 1 });
   chart("c-masked", [line("masked", "four", "masked_share", { fill: true })],
@@ -117,7 +117,7 @@ export function addStep(step) {
   soon();
 }
 
-export function addShift(shift) {
-  shifts.push({ x: shift.policy_version, name: shift.name });
+export function addMark(version, name) {
+  marked.push({ x: version, name });
   soon();
 }

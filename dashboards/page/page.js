@@ -1,6 +1,6 @@
 // The operator page: what the service says of itself, and what an operator may change.
 import { Refused, call, get, listen, parseMetrics } from "./api.js";
-import { addShift, addStep, drawCharts, repaint } from "./charts.js";
+import { addMark, addStep, drawCharts, repaint } from "./charts.js";
 import { startChat } from "./chat.js";
 import { startShifts } from "./shift.js";
 import { startTrajectories } from "./trajectories.js";
@@ -109,6 +109,15 @@ function showFlow(status, value, outcomes) {
   }));
 }
 
+let rollbacks;
+function markRollbacks(total, version) {
+  if (total > rollbacks) {
+    addMark(version, "rolled back");
+    say(`Back to an earlier policy, which goes on as version ${version}.`);
+  }
+  rollbacks = total;
+}
+
 let paused = false;
 function showState(state) {
   $("state").textContent = state;
@@ -125,7 +134,9 @@ async function refresh() {
     $("head-spec").textContent = `${status.reward_spec.name} · ${status.reward_spec.version}`;
     const outcomes = [...text.matchAll(/^millrace_trajectories_total\{outcome="(\w+)"\} (\S+)$/gm)]
       .map(([, name, count]) => [name, Number(count)]);
-    showFlow(status, parseMetrics(text), outcomes);
+    const value = parseMetrics(text);
+    showFlow(status, value, outcomes);
+    markRollbacks(value("rollbacks_total"), status.policy_version);
   } catch (error) {
     if (error.status === 0) showState("not reachable");
   }
@@ -144,7 +155,7 @@ function startControls() {
   $("ask-version").addEventListener("close", () => {
     if ($("ask-version").returnValue !== "yes") return;
     const version = Number($("version").value);
-    act($("rollback"), () => call("POST", "admin/v1/rollback", { version }), `Rolled back to version ${version}.`);
+    act($("rollback"), () => call("POST", "admin/v1/rollback", { version }));
   });
 
   const saved = localStorage.getItem("millrace-theme");
@@ -173,7 +184,7 @@ listen("admin/v1/events", (event, data) => {
     addStep(data);
     showStep(data);
   } else if (event === "shift") {
-    addShift(data);
+    addMark(data.policy_version, data.name);
     showHistory();
     refresh();
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A day in a minute: three shifts under load, a full disk, a service that hangs. All of it is seen by Prometheus and on the
-event stream, and the right alerts reach a receiver through a real Alertmanager, firing and resolved.
+"""A day in two minutes: three shifts under load, a scorer that is killed, a full disk, a service that hangs, a rollback, a
+drain. All of it is seen by Prometheus and on the operator page in Chromium, and the right alerts reach a receiver through a
+real Alertmanager, firing and resolved.
 
 Rules are those of dashboards/, with every time in them shortened.
 """
@@ -9,16 +10,18 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
+for folder in ("system", "browser"):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / folder))
+from chromium import Chromium
 from prometheus import Daemon, Prometheus, free_port
 from service import ROOT, Service, wait_until
+from test_scorers import Scorer, remote
 
 
 class Receiver:
@@ -71,28 +74,6 @@ def shortened(folder):
     return files
 
 
-class Events:
-    """Listens to the service's event stream."""
-
-    def __init__(self, address):
-        host, port = address.split(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=10)
-        self._socket.sendall(b"GET /admin/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        self._socket.setblocking(False)
-        self._text = ""
-
-    def shifts(self):
-        try:
-            while part := self._socket.recv(1 << 16):
-                self._text += part.decode(errors="replace")
-        except BlockingIOError:
-            pass
-        return [json.loads(data)["name"] for data in re.findall(r"event: shift\ndata: (\{.*\})", self._text)]
-
-    def close(self):
-        self._socket.close()
-
-
 @unittest.skipIf(os.geteuid() != 0, "a disk that is full takes root: a small tmpfs is mounted for the state")
 class Day(unittest.TestCase):
     def test_day(self):
@@ -102,49 +83,81 @@ class Day(unittest.TestCase):
         self.addCleanup(subprocess.run, ["umount", "-l", str(service.state)], check=False)
         # --fresh moves what is there aside; a mount cannot be moved, so the state lies in a folder of it.
         service.state = service.state / "run"
-        with service, Receiver() as receiver, Alertmanager(service.folder, receiver.url) as alertmanager:
+        with (service, Receiver() as receiver, Alertmanager(service.folder, receiver.url) as alertmanager,
+              Chromium() as page):
             rules = {"rule_files": shortened(service.folder),
                      "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager.address]}]}]}}
             with Prometheus(service.folder, service.address, rules) as prometheus:
-                self.live(service, receiver, prometheus)
+                self.live(service, receiver, prometheus, page)
 
-    def live(self, service, receiver, prometheus):
-        events = Events(service.address)
-        self.addCleanup(events.close)
+    def live(self, service, receiver, prometheus, page):
+        def heard(alert, status, patience_s=60):
+            wait_until(lambda: (alert, status) in receiver.heard, f"{alert} {status}", patience_s)
+
+        def learns_on(steps=2):
+            service.wait_for_steps(len(service.steps()) + steps)
+
+        def page_says(state):
+            page.wait(f"document.getElementById('state').textContent === '{state}'")
+
         wait_until(lambda: prometheus.value("millrace_policy_version") is not None, "a scrape")
         service.wait_for_steps(2)
+        page.open(f"http://{service.address}/")
+        page_says("running")
         self.assertEqual(receiver.heard, [], "no alert while all is well")
 
-        for name in ("cute", "chuunibyou", "vowels"):
+        for number, name in enumerate(("cute", "chuunibyou", "vowels"), start=2):
             self.assertEqual(service.command("shift", name).returncode, 0)
-            service.wait_for_steps(len(service.steps()) + 2)
-        wait_until(lambda: events.shifts() == ["cute", "chuunibyou", "vowels"], "three shifts on the event stream")
+            page.wait(f"document.getElementById('head-spec').textContent === '{name} · {number}'")
+            learns_on()
         wait_until(lambda: prometheus.value("millrace_preference_shifts_total") == 3, "three shifts in Prometheus")
         wait_until(lambda: (prometheus.value("changes(millrace_reward_spec_version[2m])") or 0) >= 2, "marks on the boards")
 
+        scorer = Scorer()
+        self.assertEqual(service.http("PUT", "/admin/v1/reward-spec", remote(scorer.port))[0], 200)
+        learns_on()
+        scorer.kill()
+        heard("MillraceEnvironmentsFailing", "firing")
+        page.wait("document.getElementById('ends-legend').textContent.includes('score_failed')")
+        self.assertEqual(service.command("shift", "vowels").returncode, 0)
+        heard("MillraceEnvironmentsFailing", "resolved")
+
         filler = service.state.parent / "filler"
-        with open(filler, "wb") as file:  # the disk is full
+        with open(filler, "wb") as file:
             try:
                 while file.write(b"\0" * 65536):
                     file.flush()
             except OSError:
-                pass
-        wait_until(lambda: ("MillraceDegraded", "firing") in receiver.heard, "the alert of a full disk")
+                pass  # the disk is full
+        heard("MillraceDegraded", "firing")
+        page_says("degraded")
         self.assertIsNone(service.process.poll(), service.log())
         filler.unlink()
-        wait_until(lambda: ("MillraceDegraded", "resolved") in receiver.heard, "its end", 120)
-        done = len(service.steps())
-        service.wait_for_steps(done + 2)
+        heard("MillraceDegraded", "resolved", 120)
+        page_says("running")
+        learns_on()
 
         service.process.send_signal(signal.SIGSTOP)  # it hangs
-        wait_until(lambda: ("MillraceDown", "firing") in receiver.heard, "the alert of a service that hangs")
+        heard("MillraceDown", "firing")
         service.process.send_signal(signal.SIGCONT)
-        wait_until(lambda: ("MillraceDown", "resolved") in receiver.heard, "its end")
-        service.wait_for_steps(len(service.steps()) + 1)
+        heard("MillraceDown", "resolved")
+        learns_on(1)
+
+        checkpoint = json.loads(service.http("POST", "/admin/v1/checkpoint", {})[2])["checkpoint_version"]
+        learns_on()
+        self.assertEqual(service.command("rollback", checkpoint).returncode, 0)
+        page.wait("document.getElementById('toasts').textContent.includes('Back to an earlier policy')")
+        learns_on()
+        heard("MillraceRolledBack", "firing")
+        self.assertEqual(prometheus.value("millrace_rollbacks_total"), 1)
+        heard("MillraceRolledBack", "resolved")
 
         counts = service.status()["trajectories"]
         self.assertEqual(counts["accepted"], counts["trained"] + counts["queued"] + counts["rejected"])
-        self.assertEqual(service.stop(), 0, service.log())
+        self.assertEqual(service.command("drain").returncode, 0)
+        self.assertEqual(service.wait(), 0, service.log())
+        page_says("not reachable")
+        wait_until(lambda: receiver.heard.count(("MillraceDown", "firing")) == 2, "nobody is there any more")
 
 
 if __name__ == "__main__":
