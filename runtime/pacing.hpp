@@ -30,11 +30,16 @@ class Pacing {
 
   // A step is over. `starved`: at some time in it the learner found less than it could take. What waits in the queue
   // grows old there, so that just-in-time keeps no more of it than spares the learner from waiting: it gives way at
-  // once when that happens, and takes back a little at every step when it does not.
+  // once when that happens, and tries with a little less after some steps in which it did not.
   void step_over(bool starved) {
     if (!adapts_) return;
-    ahead_ = starved ? std::min(most_ahead_, ahead_ + std::max(1, batch_ / 4))
-                     : std::max(0, ahead_ - std::max(1, batch_ / 16));
+    if (starved) {
+      ahead_ = std::min(most_ahead_, ahead_ + std::max(1, batch_ / 4));
+      well_fed_ = 0;
+    } else if (++well_fed_ == patience) {
+      ahead_ = std::max(0, ahead_ - std::max(1, batch_ / 16));
+      well_fed_ = 0;
+    }
   }
 
   // In lockstep the order of ids counts, not that of arrival: a step begins when nothing else can come into its batch,
@@ -43,9 +48,11 @@ class Pacing {
   bool in_turns() const { return in_turns_; }
 
  private:
+  static constexpr int patience = 8;  // steps
   int most_ahead_;
   int batch_;
   int ahead_ = 0;
+  int well_fed_ = 0;  // steps since the learner was starved, or since less was tried
   bool adapts_ = false;
   bool in_turns_ = false;
 };
