@@ -35,7 +35,8 @@ for section in "$@"; do
     lag)
       compare lag --recipes sao --steps 100 --set sessions.limit=288 --variant "lag 0:max_lag=0" \
         --variant "lag 1:max_lag=1" --variant "lag 2:max_lag=2" --variant "lag 4:max_lag=4" \
-        --variant "lag 8:max_lag=8" --variant "lag unbounded:max_lag=1000"
+        --variant "lag 8:max_lag=8" --variant "lag unbounded:max_lag=1000" \
+        --variant "just in time:max_lag=8,pacing=just_in_time"
       ;;
     ablations)
       compare ablations --recipes sao --steps 120 --set value.warmup_steps=2 --variant "as it is:value.updates_per_step=2" \
@@ -76,7 +77,7 @@ for section in "$@"; do
         compare "pacing-$tool_seconds" --recipes sao --steps 60 --set model.max_context=1024 --set value.warmup_steps=0 \
           --set environment.name=process --set environment.command="python3 tests/bench/heavy_tail.py $tool_seconds" \
           --set environment.max_turns=24 --set environment.max_tokens=1000 --set generation.max_tokens=8 \
-          --variant "async:pacing=async" --variant "lockstep:pacing=lockstep" --variant "sync:pacing=sync"
+          --variant "async:pacing=async" --variant "just in time:pacing=just_in_time" --variant "lockstep:pacing=lockstep" --variant "sync:pacing=sync"
       done
       ;;
     *) echo "recipes.sh: unknown section $section" >&2; exit 2 ;;
