@@ -3,42 +3,24 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
-#include <stdexcept>
 #include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include "models/actions.hpp"
-#include "models/dtype.hpp"
-#include "models/leaves.hpp"
+#include "models/critic.hpp"
 #include "models/named_tensors.hpp"
 #include "models/objectives/explained_variance.hpp"
 #include "models/objectives/gae.hpp"
 #include "models/objectives/reward_levels.hpp"
 #include "models/objectives/running_rms.hpp"
-#include "models/optimizer.hpp"
-#include "models/transformer.hpp"
 
 namespace millrace {
 
 namespace {
 
 constexpr std::size_t explained_trajectories = 128;
-
-// Frozen attention means q, k, v, o and the embedding; MLPs, all norms and the value head train (SAO, section 3). With
-// experts, their projections and the head train alone: norms and router stand still, too, so that every token keeps the
-// experts that the policy it started from would have chosen.
-bool is_frozen(const std::string& name, const std::string& freeze, bool has_experts) {
-  if (freeze == "none") return false;
-  if (freeze == "all_but_head") return true;
-  if (freeze != "attention") {
-    throw std::invalid_argument("value.freeze \"" + freeze + "\": use none, attention or all_but_head");
-  }
-  if (has_experts) return name.find(".mlp.experts.") == std::string::npos;
-  return name.find(".self_attn.") != std::string::npos || name == "model.embed_tokens.weight";
-}
 
 bool takes_part(const Sequence& sequence) {
   check_shape(sequence);
@@ -66,33 +48,8 @@ struct Arrived {
 }  // namespace
 
 struct ValueLearner::State {
-  State(const Model& model, const ValueSettings& value_settings, const Baseline& value_baseline)
-      : settings(value_settings),
-        baseline(value_baseline),
-        dtype(compute_dtype(value_settings.dtype)),
-        backbone(model.weights),
-        weights(backbone->weights) {
-    weights.head = at::Tensor();  // a critic predicts no tokens
-    for_each_tensor(weights, /*tied=*/true, [&](const std::string& name, at::Tensor& tensor) {
-      if (is_frozen(name, settings.freeze, backbone->architecture.experts > 0)) {
-        tensor = tensor.to(dtype);  // float32: the backbone's own memory
-      } else {
-        masters.push_back(tensor.clone());
-        names.push_back(name);
-        tensor = leaves.add(masters.back(), dtype);
-      }
-    });
-    // A zero head: before anything is learned every value is 0 and the advantages are the returns.
-    masters.push_back(at::zeros({1, backbone->architecture.hidden}, at::kFloat));
-    head = leaves.add(masters.back(), at::kFloat);
-    masters.push_back(at::zeros({1}, at::kFloat));
-    bias = leaves.add(masters.back(), at::kFloat);
-    names.insert(names.end(), {"value_head.weight", "value_head.bias"});
-    optimizer.emplace(
-        AdamWSettings{
-            .lr = settings.lr, .beta1 = settings.beta1, .beta2 = settings.beta2, .weight_decay = settings.weight_decay},
-        masters);
-  }
+  State(const Model& model, const ValueSettings& settings, const Baseline& value_baseline)
+      : baseline(value_baseline), updates_per_step(settings.updates_per_step), critic(model.weights, settings) {}
 
   // What of a sequence is a transition stands in its mask: the actions or, in plain GAE, all from the first action on.
   Sequence with_transitions(Sequence sequence) const {
@@ -100,17 +57,6 @@ struct ValueLearner::State {
     auto& mask = sequence.mask;
     std::fill(std::find(mask.begin(), mask.end(), std::uint8_t{1}), mask.end(), std::uint8_t{1});
     return sequence;
-  }
-
-  // Values before every action token, then those after the last token of every sequence: [action tokens + sequences].
-  at::Tensor values_of(std::span<const Sequence> sequences) const {
-    const Pack pack = make_pack(sequences, dtype);
-    const at::Tensor before = per_action<std::int64_t>(sequences, [&](auto i, auto t) { return pack.rows[i][t - 1]; });
-    std::vector<std::int64_t> last;
-    for (const auto& rows : pack.rows) last.push_back(rows.back());
-    const at::Tensor rows = at::cat({before, at::tensor(last)});
-    const at::Tensor hidden = hidden_states(backbone->architecture, weights, pack);
-    return at::linear(hidden.index_select(0, rows).to(at::kFloat), head, bias).squeeze(1);
   }
 
   // Values before each token of a sequence, 0 where it is no action. `values` points to those of its action tokens.
@@ -125,7 +71,7 @@ struct ValueLearner::State {
   // Values and returns at the actions of these sequences, under the critic as it is.
   std::pair<std::vector<double>, std::vector<double>> predictions_of(std::span<const Sequence> sequences) const {
     const at::NoGradGuard no_gradient;
-    const at::Tensor values = values_of(sequences);
+    const at::Tensor values = critic.values_of(sequences);
     const auto* before = values.const_data_ptr<float>();
     const auto* after_last = before + values.numel() - static_cast<std::int64_t>(sequences.size());
     std::vector<double> predicted, returns;
@@ -157,9 +103,8 @@ struct ValueLearner::State {
       const auto [predicted, returns] = predictions_of(under_newest);
       const double surplus = std::accumulate(returns.begin(), returns.end(), 0.0) -
                              std::accumulate(predicted.begin(), predicted.end(), 0.0);
-      const at::NoGradGuard no_gradient;
       gate.wait();
-      masters.back().add_(levels.found(surplus / static_cast<double>(returns.size()), under_newest.size()));
+      critic.raise(levels.found(surplus / static_cast<double>(returns.size()), under_newest.size()));
       window = ExplainedVarianceWindow(explained_trajectories);
       seen.clear();
     }
@@ -167,12 +112,6 @@ struct ValueLearner::State {
       if (sequence.terminal)
         sequence.rewards.back() += static_cast<float>(levels.below_newest(sequence.reward_version));
     }
-  }
-
-  // The gradient of sum 0.5 (V - R)^2 is V - R; values after the last token have no target.
-  void backward(const at::Tensor& values, const at::Tensor& targets) {
-    const at::Tensor of_actions = values.slice(0, 0, targets.size(0));
-    of_actions.backward((of_actions - targets).detach());
   }
 
   // `values` points to those of this sequence's action tokens.
@@ -206,25 +145,11 @@ struct ValueLearner::State {
     return valuation;
   }
 
-  // One update with the mean gradient of the batch. False where it is not finite: it is dropped, nothing changes.
-  bool update(double norm) {
-    if (!std::isfinite(norm)) {
-      leaves.drop_gradients();
-      return false;
-    }
-    optimizer->step(masters, leaves.gradients(), clip_factor(norm, settings.max_gradient_norm) / tokens, masters);
-    leaves.follow(masters);
-    return true;
-  }
-
-  double mean_gradient_norm() const { return global_norm(leaves.gradients()) / tokens; }
-
   // What a checkpoint holds in fixed shapes.
   NamedTensors state_tensors() const {
     NamedTensors tensors;
-    for (std::size_t i = 0; i < masters.size(); ++i) tensors.push_back({names[i], masters[i]});
+    critic.add_to(tensors);
     tensors.push_back({"advantage_rms", at::tensor({rms.mean_square(), rms.weight()}, at::kDouble)});
-    add_optimizer(tensors, *optimizer, names);
     return tensors;
   }
 
@@ -234,16 +159,9 @@ struct ValueLearner::State {
     tokens = advantage_squares = error_squares = 0;
   }
 
-  const ValueSettings settings;
   const Baseline baseline;
-  const at::ScalarType dtype;
-  const SnapshotPtr backbone;  // held: frozen tensors are its own
-  Leaves leaves;
-  Weights weights;                  // leaves and frozen tensors, as the transformer takes them
-  at::Tensor head, bias;            // leaves [1, hidden] and [1]
-  std::vector<std::string> names;   // of the masters
-  std::vector<at::Tensor> masters;  // in the order of the leaves; updated in place, for nobody else reads them
-  std::optional<AdamW> optimizer;
+  const int updates_per_step;
+  Critic critic;
   RunningRms rms;
   RewardLevels levels;
   ExplainedVarianceWindow window{explained_trajectories};
@@ -278,7 +196,7 @@ std::vector<Valuation> ValueLearner::arrive(std::span<const Sequence> sequences)
   if (places.empty()) return valuations;
   s.follow_reward(arrived.sequences);
 
-  const at::Tensor values = s.values_of(arrived.sequences);
+  const at::Tensor values = s.critic.values_of(arrived.sequences);
   const auto* before = values.const_data_ptr<float>();
   const auto* after_last = before + values.numel() - static_cast<std::int64_t>(places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -287,7 +205,7 @@ std::vector<Valuation> ValueLearner::arrive(std::span<const Sequence> sequences)
   }
   arrived.targets =
       per_action<float>(arrived.sequences, [&](auto i, auto t) { return valuations[places[i]].targets[t]; });
-  s.backward(values, arrived.targets);
+  Critic::backward(values, arrived.targets);
   s.arrived.push_back(std::move(arrived));
   return valuations;
 }
@@ -301,17 +219,17 @@ ValueStep ValueLearner::step(const std::function<void()>& between) {
   result.explained_variance = s.window.value();
   if (s.tokens > 0) {
     result.loss = 0.5 * s.error_squares / s.tokens;
-    result.gradient_norm = s.mean_gradient_norm();
+    result.gradient_norm = s.critic.gradient_norm(s.tokens);
   }
-  result.skipped = s.tokens == 0 || !s.update(result.gradient_norm);
+  result.skipped = s.tokens == 0 || !s.critic.update(result.gradient_norm, s.tokens);
   if (!result.skipped) {
     s.rms.update(s.advantage_squares, s.tokens);
-    for (int pass = 1; pass < s.settings.updates_per_step; ++pass) {
+    for (int pass = 1; pass < s.updates_per_step; ++pass) {
       for (const Arrived& part : s.arrived) {
         between();
-        s.backward(s.values_of(part.sequences), part.targets);
+        Critic::backward(s.critic.values_of(part.sequences), part.targets);
       }
-      if (!s.update(s.mean_gradient_norm())) break;
+      if (!s.critic.update(s.critic.gradient_norm(s.tokens), s.tokens)) break;
     }
   }
   result.advantage_rms = s.rms.divisor();
@@ -348,7 +266,6 @@ expected<void> ValueLearner::restore(std::span<const TensorView> image) {
   const NamedTensors tensors = s.state_tensors();
   if (auto copied = copy_image(image, tensors); !copied) return copied;
   for (const NamedTensor& named : tensors) {
-    if (named.name == "optimizer.steps") s.optimizer->set_steps(named.tensor.item<std::int64_t>());
     if (named.name != "advantage_rms") continue;
     s.rms.restore(named.tensor[0].item<double>(), named.tensor[1].item<double>());
   }
@@ -361,8 +278,7 @@ expected<void> ValueLearner::restore(std::span<const TensorView> image) {
     its_return += length;
   }
   s.levels.restore({levels->const_data_ptr<double>(), static_cast<std::size_t>(levels->numel())});
-  s.leaves.drop_gradients();
-  s.leaves.follow(s.masters);
+  s.critic.restored(tensors);
   s.start_next_batch();
   return {};
 }
@@ -379,6 +295,6 @@ double ValueLearner::explained_variance_of(std::span<const Sequence> sequences) 
   return explained_variance(values, returns);
 }
 
-std::vector<float> ValueLearner::gradient() const { return state_->leaves.flat_gradient(); }
+std::vector<float> ValueLearner::gradient() const { return state_->critic.gradient(); }
 
 }  // namespace millrace

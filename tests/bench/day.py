@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 from pathlib import Path
@@ -46,6 +47,7 @@ class Receiver:
 
     def __exit__(self, *_):
         self._server.shutdown()
+        self._server.server_close()
 
 
 class Alertmanager(Daemon):
@@ -77,12 +79,11 @@ def shortened(folder):
 @unittest.skipIf(os.geteuid() != 0, "a disk that is full takes root: a small tmpfs is mounted for the state")
 class Day(unittest.TestCase):
     def test_day(self):
-        service = Service()
-        service.state.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64M", "tmpfs", str(service.state)], check=True)
-        self.addCleanup(subprocess.run, ["umount", "-l", str(service.state)], check=False)
-        # --fresh moves what is there aside; a mount cannot be moved, so the state lies in a folder of it.
-        service.state = service.state / "run"
+        disk = tempfile.mkdtemp(prefix="millrace-disk-")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64M", "tmpfs", disk], check=True)
+        self.addCleanup(os.rmdir, disk)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        service = Service(state=Path(disk) / "state")
         with (service, Receiver() as receiver, Alertmanager(service.folder, receiver.url) as alertmanager,
               Chromium() as page):
             rules = {"rule_files": shortened(service.folder),

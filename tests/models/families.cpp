@@ -1,49 +1,21 @@
 // Every family against Hugging Face transformers (tests/data/models): logits, gradients, the decoder's cache, packs.
 #include <filesystem>
-#include <fstream>
 
-#include <nlohmann/json.hpp>
+#include "tests/models/families_fixture.hpp"
 
-#include "tests/models/decoder_fixture.hpp"
-
-#include "models/cached_transformer.hpp"
-#include "models/experts.hpp"
 #include "models/export.hpp"
 #include "models/folder_config.hpp"
-#include "models/folder_weights.hpp"
-#include "models/gguf_weights.hpp"
 #include "models/layers.hpp"
 #include "models/text/json_file.hpp"
 #include "models/text/tokenizer_json.hpp"
 #include "tests/temporary_directory.hpp"
-#include "tests/text/gguf_bytes.hpp"
 
 namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-const std::string golden_folder = MILLRACE_TEST_DATA "/models/";
-const std::vector<std::string> all_families = {"llama-tied", "llama-untied", "qwen2-bias", "qwen3", "qwen3-moe"};
-
-SnapshotPtr snapshot_of(const std::string& folder) {
-  const auto snapshot = read_folder_weights(folder, 0);
-  if (!snapshot) throw std::runtime_error(snapshot.error().message);
-  return *snapshot;
-}
-
-// The decoder needs a tokenizer only to see where a turn ends: none of these 96 tokens does.
-Model model_of(const std::string& name) {
-  use_threads(1);
-  return {.weights = snapshot_of(golden_folder + name),
-          .tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes()),
-          .name = name};
-}
-
-json expected_of(const std::string& name) {
-  return json::parse(std::ifstream(golden_folder + name + "/expected.json"));
-}
+using testing::all_families, testing::golden_folder, testing::snapshot_of, testing::model_of, testing::expected_of;
 
 at::Tensor tensor_of(const json& numbers) {
   std::vector<at::Tensor> rows;
@@ -281,183 +253,6 @@ TEST_CASE("Llama 3.1 stretches its low frequencies") {
   const at::Tensor right = at::tensor(
       {0.193922745f, 0.0376060309f, 0.00729266474f, 0.000524846161f, 3.4281022e-05f, 6.64786987e-06f, 1.28917317e-06f});
   CHECK(at::allclose(angles, right, 1e-4, 1e-9));
-}
-
-// llama.cpp's names and order; of Llama files the rows of q and k stand in pairs.
-std::string as_gguf(const Snapshot& snapshot, const std::string& family) {
-  const Architecture& a = snapshot.architecture;
-  const std::map<std::string, std::string> names = {{"input_layernorm", "attn_norm"},
-                                                    {"self_attn.q_proj", "attn_q"},
-                                                    {"self_attn.k_proj", "attn_k"},
-                                                    {"self_attn.v_proj", "attn_v"},
-                                                    {"self_attn.o_proj", "attn_output"},
-                                                    {"post_attention_layernorm", "ffn_norm"},
-                                                    {"mlp.gate_proj", "ffn_gate"},
-                                                    {"mlp.up_proj", "ffn_up"},
-                                                    {"mlp.down_proj", "ffn_down"},
-                                                    {"self_attn.q_norm", "attn_q_norm"},
-                                                    {"self_attn.k_norm", "attn_k_norm"},
-                                                    {"mlp.gate", "ffn_gate_inp"},
-                                                    {"mlp.experts.gate_proj", "ffn_gate_exps"},
-                                                    {"mlp.experts.up_proj", "ffn_up_exps"},
-                                                    {"mlp.experts.down_proj", "ffn_down_exps"}};
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for_each_tensor(snapshot.weights, a.tied, [&](const std::string& name, const at::Tensor& tensor) {
-    std::string mine = name == "lm_head.weight"      ? "output.weight"
-                       : name == "model.norm.weight" ? "output_norm.weight"
-                                                     : "token_embd.weight";
-    at::Tensor stored = tensor;
-    if (name.starts_with("model.layers.")) {
-      const std::size_t dot = name.find('.', 13), last = name.rfind('.');
-      const std::string part = name.substr(dot + 1, last - dot - 1);
-      mine = "blk." + name.substr(13, dot - 13) + "." + names.at(part) + name.substr(last);
-      const bool is_q = part == "self_attn.q_proj", is_k = part == "self_attn.k_proj";
-      if (family == "llama" && (is_q || is_k)) {
-        const std::int64_t heads = is_q ? a.heads : a.kv_heads;
-        stored = tensor.view({heads, 2, a.head_dim / 2, a.hidden}).transpose(1, 2).reshape(tensor.sizes());
-      }
-    }
-    tensors.emplace_back(mine, stored.contiguous());
-  });
-  GgufBytes file(tensors.size(), 12);
-  const auto integer = [&](const std::string& key, std::int64_t value) {
-    file.key(family + "." + key, type_u32).number(static_cast<std::uint32_t>(value));
-  };
-  file.key("general.architecture", type_text).text(family);
-  integer("block_count", a.layers);
-  integer("embedding_length", a.hidden);
-  integer("feed_forward_length", a.intermediate);
-  integer("attention.head_count", a.heads);
-  integer("attention.head_count_kv", a.kv_heads);
-  integer("attention.key_length", a.head_dim);
-  integer("expert_count", a.experts);
-  integer("expert_used_count", a.experts_per_token);
-  integer("expert_feed_forward_length", a.intermediate);
-  file.key(family + ".rope.freq_base", type_f32).number(static_cast<float>(a.rope_theta));
-  file.key(family + ".attention.layer_norm_rms_epsilon", type_f32).number(1e-6f);
-  std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    std::vector<std::uint64_t> sizes(tensor.sizes().rbegin(), tensor.sizes().rend());
-    file.tensor(name, sizes, 0, offset);
-    offset += (tensor.nbytes() + 31) / 32 * 32;
-  }
-  for (const auto& [name, tensor] : tensors) {
-    file.align();
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) file.number(tensor.const_data_ptr<float>()[i]);
-  }
-  return file.align().bytes();
-}
-
-TEST_CASE("the same weights come out of a GGUF file of every family") {
-  const std::map<std::string, std::string> families = {{"llama-tied", "llama"},
-                                                       {"llama-untied", "llama"},
-                                                       {"qwen2-bias", "qwen2"},
-                                                       {"qwen3", "qwen3"},
-                                                       {"qwen3-moe", "qwen3moe"}};
-  for (const auto& [name, family] : families) {
-    CAPTURE(name);
-    const SnapshotPtr right = snapshot_of(golden_folder + name);
-    const TemporaryFile bytes(as_gguf(*right, family));
-    const auto snapshot = read_weights(GgufFile::open(bytes.path()).value(), 96);
-    REQUIRE_MESSAGE(snapshot, snapshot.error().message);
-    CHECK(checksum_of(**snapshot) == checksum_of(*right));
-    const Tokens tokens = {1, 2, 3, 4, 5};
-    const at::Tensor mine = testing::learner_logits(**snapshot, tokens), its = testing::learner_logits(*right, tokens);
-    CHECK((mine - its).abs().max().item<float>() < 1e-5f);
-  }
-}
-
-// Share of the (row, expert) pairs of `a` that `b` has not chosen in the same row, whatever the order. [rows, count]
-double routing_mismatch(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor found = (a.unsqueeze(2) == b.unsqueeze(1)).any(2);
-  return 1.0 - found.to(at::kFloat).mean().item<double>();
-}
-
-// Routing of the cached decoder against that of the learner for the same tokens; in bfloat16 it differs a little.
-TEST_CASE("rollout and learner send tokens to the same experts") {
-  const Model model = model_of("qwen3-moe");
-  const Architecture& a = model.weights->architecture;
-  const json expected = expected_of("qwen3-moe");
-  const auto tokens = expected.at("input_ids")[0].get<Tokens>();
-  const auto cached = [&](at::ScalarType dtype) {
-    CachedTransformer transformer(model.weights, dtype);
-    const c10::InferenceMode no_gradients;
-    KvCache cache = transformer.empty_cache();
-    std::vector<std::vector<at::Tensor>> layers(static_cast<std::size_t>(a.layers));
-    for (std::size_t t = 0; t < tokens.size(); ++t) {
-      RoutingLog log;
-      const Feed feed{&cache, static_cast<std::int64_t>(t), {&tokens[t], 1}};
-      transformer.next_logits({&feed, 1});
-      for (std::size_t i = 0; i < layers.size(); ++i) layers[i].push_back(log.experts.at(i));
-    }
-    std::vector<at::Tensor> rows;
-    for (const auto& layer : layers) rows.push_back(at::cat(layer));
-    return rows;
-  };
-  RoutingLog learner;
-  testing::learner_logits(*model.weights, tokens);
-  REQUIRE(learner.experts.size() == 2);
-  const auto mismatch = [&](const std::vector<at::Tensor>& rollout) {
-    return routing_mismatch(at::cat(rollout), at::cat(learner.experts));
-  };
-  CHECK(mismatch(cached(at::kFloat)) == 0.0);
-  const double in_bfloat16 = mismatch(cached(at::kBFloat16));
-  MESSAGE("routing mismatch of a bfloat16 rollout: " << in_bfloat16);
-  CHECK(in_bfloat16 < 0.2);
-  CHECK(routing_mismatch(at::tensor({0, 1, 2, 3}).view({2, 2}), at::tensor({1, 0, 2, 4}).view({2, 2})) == 0.25);
-}
-
-TEST_CASE("a critic of experts trains their projections and its head, nothing else") {
-  use_threads(1);
-  const Model model = load_model({.path = "", .random = {.experts = 4}}, 1).value();
-  CHECK(model.weights->architecture.family == "qwen3_moe");
-  ValueSettings settings;
-  settings.dtype = "float32";
-  ValueLearner learner(model, settings, {});
-  const testing::Batch batch = testing::random_batch(4, 6, 1);
-  learner.arrive(batch.sequences);
-  const Architecture& a = model.weights->architecture;
-  const std::int64_t trained = a.layers * 3 * a.experts * a.intermediate * a.hidden + a.hidden + 1;
-  CHECK(static_cast<std::int64_t>(learner.gradient().size()) == trained);
-  CHECK_FALSE(learner.step().skipped);
-}
-
-TEST_CASE("what a learner has learned is exported out of its image") {
-  const Model model = load_model({.path = "", .random = {.experts = 4}}, 1).value();
-  PolicySettings settings;
-  settings.lr = 0.1;
-  PolicyLearner learner(model, settings, Recipe{});
-  const testing::Batch batch = testing::random_batch(3, 5, 2);
-  learner.accumulate(batch.sequences, batch.advantages);
-  const PolicyStep step = learner.step(7);
-  REQUIRE(step.weights);
-  const auto image = learner.image();
-  const auto weights = weights_of_image(*model.weights, image->tensors(), 7);
-  REQUIRE_MESSAGE(weights, weights.error().message);
-  CHECK(checksum_of(**weights) == checksum_of(*step.weights));
-  CHECK(checksum_of(**weights) != checksum_of(*model.weights));
-  CHECK(version_of(**weights) == 7);
-  const Model other = load_model({.path = "", .random = {}}, 1).value();
-  CHECK_FALSE(weights_of_image(*other.weights, image->tensors(), 7));
-}
-
-TEST_CASE("an exported model is loaded again: weights, tokens, template and ends of turns") {
-  const TemporaryDirectory temporary;
-  const std::string folder = temporary.path() + "/model";
-  const Model random = load_model({.path = "", .random = {}}, 3).value();
-  REQUIRE(export_model(random, folder));
-  CHECK(export_model(random, folder).error().message == folder + ": is there already; give the name of a new folder");
-  const auto loaded = load_model({.path = folder, .random = {}}, 0);
-  REQUIRE_MESSAGE(loaded, loaded.error().message);
-  CHECK(loaded->name == "model");
-  CHECK(checksum_of(*loaded->weights) == checksum_of(*random.weights));
-  const Vocabulary &before = random.tokenizer->vocabulary(), &after = loaded->tokenizer->vocabulary();
-  CHECK(after.tokens == before.tokens);
-  CHECK(after.control == before.control);
-  CHECK(after.chat_template == before.chat_template);
-  CHECK(loaded->tokenizer->eos() == random.tokenizer->eos());
-  CHECK(loaded->tokenizer->encode("a b\n€") == random.tokenizer->encode("a b\n€"));
-  CHECK_FALSE(fs::exists(folder + ".unfinished"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "runtime/ledger.hpp"
+#include "tests/runtime/ledger_fixture.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,54 +12,17 @@
 #include <limits>
 #include <random>
 
-#include <doctest/doctest.h>
-
 #include "runtime/sqlite.hpp"
-#include "tests/temporary_directory.hpp"
 
 using namespace millrace;
+using testing::check_counts, testing::open_ledger, testing::trajectory;
 
 namespace {
-
-Ledger open(const TemporaryDirectory& folder) {
-  auto ledger = Ledger::open(folder.path());
-  REQUIRE_MESSAGE(ledger, ledger.error().message);
-  return std::move(*ledger);
-}
-
-// Two prompt tokens and three actions, sampled by versions 4, 4 and 6.
-Trajectory trajectory(TrajectoryId id) {
-  Trajectory t;
-  t.id = id;
-  t.environment = "writing";
-  t.task = "Say hello";
-  t.answer = "Hello,\nworld";
-  t.sequence.tokens = {11, 12, 13, 14, 15};
-  t.sequence.mask = {0, 0, 1, 1, 1};
-  t.sequence.behaviour = {0, 0, -0.5f, -1.25f, -2.0f};
-  t.sequence.rewards = {0, 0, 0, 0, 0.75f};
-  t.versions = {0, 0, 4, 4, 6};
-  t.turns = 1;
-  t.ending = Ending::terminated;
-  t.score = {0.75, {{"style", 0.8, 1.0}, {"repetition", 0.1, -0.5}}, "chuunibyou", 3};
-  t.finished_at = 6;
-  t.created = 1700000000.25;
-  t.seconds.generate = 1.5;
-  return t;
-}
 
 std::vector<std::uint32_t> bits(const std::vector<float>& values) {
   std::vector<std::uint32_t> result;
   for (const float value : values) result.push_back(std::bit_cast<std::uint32_t>(value));
   return result;
-}
-
-void check_counts(const Ledger& ledger, LedgerCounts right) {
-  const LedgerCounts counts = ledger.counts();
-  CHECK(counts.accepted == right.accepted);
-  CHECK(counts.trained == right.trained);
-  CHECK(counts.queued == right.queued);
-  CHECK(counts.rejected == right.rejected);
 }
 
 }  // namespace
@@ -85,9 +48,9 @@ TEST_CASE("a trajectory comes back bit for bit") {
   written.invalid = "sampling";
   written.ending = Ending::truncated;
   written.seconds = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6};
-  REQUIRE(open(folder).accept(written, Outcome::queued, ""));
+  REQUIRE(open_ledger(folder).accept(written, Outcome::queued, ""));
 
-  const Ledger ledger = open(folder);
+  const Ledger ledger = open_ledger(folder);
   const auto read = ledger.read(1);
   REQUIRE_MESSAGE(read, read.error().message);
   CHECK(read->sequence.tokens == written.sequence.tokens);
@@ -120,7 +83,7 @@ TEST_CASE("a trajectory comes back bit for bit") {
 
 TEST_CASE("a trajectory without tokens and with a reward that is no number is kept as well") {
   const TemporaryDirectory folder;
-  Ledger ledger = open(folder);
+  Ledger ledger = open_ledger(folder);
   Trajectory empty;
   empty.id = 1;
   empty.score.total = std::nan("");
@@ -136,7 +99,7 @@ TEST_CASE("a trajectory without tokens and with a reward that is no number is ke
 
 TEST_CASE("list and find show what an operator asks for") {
   const TemporaryDirectory folder;
-  Ledger ledger = open(folder);
+  Ledger ledger = open_ledger(folder);
   for (TrajectoryId id = 1; id <= 4; ++id) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
   REQUIRE(ledger.accept(trajectory(5), Outcome::env_failed, "it broke"));
   REQUIRE(ledger.settle({1, 2}, Outcome::trained, "", 8));
@@ -197,7 +160,7 @@ TEST_CASE("list and find show what an operator asks for") {
 
 TEST_CASE("an outcome is written once, and settle is all or nothing") {
   const TemporaryDirectory folder;
-  Ledger ledger = open(folder);
+  Ledger ledger = open_ledger(folder);
   for (TrajectoryId id = 1; id <= 3; ++id) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
   REQUIRE(ledger.settle({1}, Outcome::trained, "", 1));
 
@@ -217,7 +180,7 @@ TEST_CASE("an outcome is written once, and settle is all or nothing") {
 
 TEST_CASE("accepted = trained + queued + rejected after any sequence of operations") {
   const TemporaryDirectory folder;
-  Ledger ledger = open(folder);
+  Ledger ledger = open_ledger(folder);
   std::mt19937 random(7);
   std::vector<TrajectoryId> queued;
   LedgerCounts model;
@@ -242,7 +205,7 @@ TEST_CASE("accepted = trained + queued + rejected after any sequence of operatio
     } else {
       ledger = [&] {
         { const Ledger closed = std::move(ledger); }
-        return open(folder);
+        return open_ledger(folder);
       }();
     }
     const LedgerCounts counts = ledger.counts();
@@ -275,7 +238,7 @@ TEST_CASE("every accept that returned is there after the process was killed") {
   while (::read(pipe[0], &returned, sizeof returned) == sizeof returned) continue;
   ::close(pipe[0]);
 
-  Ledger ledger = open(folder);  // the lock went with the process
+  Ledger ledger = open_ledger(folder);  // the lock went with the process
   for (TrajectoryId id = 1; id <= returned; ++id) REQUIRE(ledger.read(id));
   const std::uint64_t accepted = ledger.counts().accepted;
   CHECK(accepted >= returned);
@@ -287,7 +250,7 @@ TEST_CASE("every accept that returned is there after the process was killed") {
 TEST_CASE("one service a state directory; readers are welcome") {
   const TemporaryDirectory folder;
   {
-    Ledger first = open(folder);
+    Ledger first = open_ledger(folder);
     REQUIRE(first.accept(trajectory(1), Outcome::queued, ""));
     const auto second = Ledger::open(folder.path());
     REQUIRE_FALSE(second);
@@ -301,7 +264,7 @@ TEST_CASE("one service a state directory; readers are welcome") {
     CHECK(reader->counts().accepted == 2);
     CHECK_FALSE(reader->accept(trajectory(3), Outcome::queued, ""));
   }
-  CHECK(open(folder).counts().accepted == 2);
+  CHECK(open_ledger(folder).counts().accepted == 2);
   CHECK(Ledger::open_read_only(folder.path())->counts().accepted == 2);
 }
 
@@ -329,12 +292,12 @@ TEST_CASE("what is no ledger is refused with a text that says so, and left as it
     says(message(), "not a Millrace ledger");
   }
   SUBCASE("a newer format") {
-    { const Ledger ledger = open(folder); }
+    { const Ledger ledger = open_ledger(folder); }
     REQUIRE(Database::open(file, SQLITE_OPEN_READWRITE)->execute("pragma user_version = 4"));
     says(message(), "ledger of format 4, this program knows 3");
   }
   SUBCASE("a damaged schema page") {
-    { const Ledger ledger = open(folder); }
+    { const Ledger ledger = open_ledger(folder); }
     std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(100) << std::string(200, '\xff');
     says(message(), "this is no ledger, or a damaged one");
   }
@@ -343,14 +306,14 @@ TEST_CASE("what is no ledger is refused with a text that says so, and left as it
 TEST_CASE("a damaged payload is noticed, and only that trajectory is lost") {
   const TemporaryDirectory folder;
   {
-    Ledger ledger = open(folder);
+    Ledger ledger = open_ledger(folder);
     for (TrajectoryId id = 1; id <= 3; ++id) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
   }
   const auto database = Database::open(folder.path() + "/ledger.sqlite", SQLITE_OPEN_READWRITE);
   // Whole zstd frames in the wrong place, then bytes that are none.
   REQUIRE(database->execute("update payloads set behaviour = rewards where id = 1"));
   REQUIRE(database->execute("update payloads set versions = x'00112233' where id = 2"));
-  const Ledger ledger = open(folder);
+  const Ledger ledger = open_ledger(folder);
   CHECK(ledger.read(1).error().message == "trajectory 1: the payload is not what was written: its checksum differs");
   CHECK(ledger.read(2).error().message == "trajectory 2: the payload is not what was written: zstd cannot read it");
   CHECK(ledger.read(3));
@@ -366,7 +329,7 @@ TEST_CASE("a state directory that cannot be written is refused") {
 
 TEST_CASE("several submissions are one commit: all of them or none") {
   const TemporaryDirectory folder;
-  Ledger ledger = open(folder);
+  Ledger ledger = open_ledger(folder);
   REQUIRE(ledger.accept({{trajectory(1), Outcome::queued, ""}, {trajectory(2), Outcome::expired, "deadline"}}));
   check_counts(ledger, {2, 0, 1, 1});
   CHECK_FALSE(ledger.accept({{trajectory(3), Outcome::queued, ""}, {trajectory(2), Outcome::queued, ""}}));
@@ -382,169 +345,4 @@ TEST_CASE("a forgetful ledger counts and keeps nothing") {
   REQUIRE(ledger.settle({1, 2}, Outcome::trained, "", 1, 1));
   check_counts(ledger, {.accepted = 4, .trained = 2, .queued = 1, .rejected = 1});
   CHECK(ledger.list(std::nullopt, -1).empty());
-}
-
-TEST_CASE("ids that a killed service had given out and that never came back are given out first") {
-  const TemporaryDirectory folder;
-  {
-    Ledger ledger = open(folder);
-    for (int i = 0; i < 6; ++i) ledger.next_id();
-    for (const TrajectoryId id : {2, 3, 6}) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
-  }
-  Ledger ledger = open(folder);
-  for (const TrajectoryId id : {1, 4, 5, 7, 8}) CHECK(ledger.next_id() == id);
-}
-
-TEST_CASE("the frontier names the newest checkpoints and a fork goes back to one (B26)") {
-  const TemporaryDirectory folder;
-  const auto checkpoint = [](Version version, std::uint64_t step) {
-    return CheckpointRow{"v" + std::to_string(version), version, step, 1, 1.0};
-  };
-  {
-    Ledger ledger = open(folder);
-    CHECK(ledger.begin_incarnation(42)->clean);
-    for (TrajectoryId id = 1; id <= 8; ++id) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
-    REQUIRE(ledger.settle({1, 2}, Outcome::skipped, "value-only step", 0, 1));
-    REQUIRE(ledger.settle({3}, Outcome::trained, "", 1, 2));
-    REQUIRE(ledger.name_checkpoint(checkpoint(1, 2), 2));
-    REQUIRE(ledger.settle({5, 4}, Outcome::trained, "", 2, 3));
-    REQUIRE(ledger.settle({6}, Outcome::stale, "old", 2));
-    REQUIRE(ledger.settle({7}, Outcome::trained, "", 3, 4));
-    check_counts(ledger, {8, 4, 1, 3});
-  }
-  Ledger ledger = open(folder);
-  CHECK(ledger.begin_incarnation(43).error().message.find("another model") != std::string::npos);
-  const auto past = ledger.begin_incarnation(42);
-  REQUIRE(past);
-  CHECK(past->incarnation == 2);
-  CHECK(past->published == 6);  // the newest that sampled what is queued again
-  CHECK(past->step == 4);
-  CHECK_FALSE(past->clean);
-  REQUIRE(ledger.checkpoints().size() == 1);
-
-  CHECK(ledger.fork(ledger.checkpoints()[0], 5).value() == 3);
-  CHECK(ledger.queued() == std::vector<TrajectoryId>{4, 5, 7, 8});  // in the order of acceptance
-  check_counts(ledger, {8, 1, 4, 3});
-  CHECK(ledger.step() == 2);
-  CHECK(ledger.lineage().today(1) == Version{5});
-  CHECK_FALSE(ledger.lineage().today(3));
-  CHECK(ledger.find(4)->at("version").is_null());
-
-  // Batches are counted on from there; checkpoints of the abandoned lineage are forgotten.
-  REQUIRE(ledger.settle({4, 5}, Outcome::trained, "", 6, 3));
-  REQUIRE(ledger.name_checkpoint(checkpoint(6, 3), 2));
-  REQUIRE(ledger.checkpoints().size() == 2);
-  CHECK(ledger.checkpoints()[0].policy_version == 6);
-  CHECK(ledger.fork(checkpoint(1, 2), 7).value() == 2);
-  CHECK(ledger.checkpoints().size() == 1);
-  CHECK(ledger.lineage().today(1) == Version{7});
-  CHECK(ledger.lineage().today(5) == Version{7});
-  CHECK_FALSE(ledger.lineage().today(6));
-  REQUIRE(ledger.end_incarnation());
-  CHECK(ledger.begin_incarnation(42)->clean);
-}
-
-TEST_CASE("only so many checkpoints are kept") {
-  const TemporaryDirectory folder;
-  Ledger ledger = open(folder);
-  for (std::uint64_t step = 1; step <= 5; ++step) {
-    REQUIRE(ledger.name_checkpoint({"s" + std::to_string(step), step, step, 1, 1.0}, 3));
-  }
-  std::vector<std::string> names;
-  for (const CheckpointRow& row : ledger.checkpoints()) names.push_back(row.name);
-  CHECK(names == std::vector<std::string>{"s5", "s4", "s3"});
-}
-
-TEST_CASE("besides the newest checkpoints the best ones under the spec in force are kept") {
-  const TemporaryDirectory folder;
-  Ledger ledger = open(folder);
-  const auto names = [&] {
-    std::vector<std::string> all;
-    for (const CheckpointRow& row : ledger.checkpoints()) all.push_back(row.name);
-    return all;
-  };
-  std::uint64_t step = 0;
-  for (const double reward : {0.9, 0.3, 0.8, std::nan(""), 0.5}) {
-    ++step;
-    REQUIRE(ledger.name_checkpoint({"s" + std::to_string(step), step, step, 1, 1.0, reward, 1}, 2, 2));
-  }
-  CHECK(names() == std::vector<std::string>{"s5", "s4", "s3", "s1"});
-  CHECK(ledger.checkpoints().back().reward == 0.9);
-  REQUIRE(ledger.name_checkpoint({"s6", 6, 6, 1, 1.0, 0.1, 2}, 2, 2));  // after a shift
-  CHECK(names() == std::vector<std::string>{"s6", "s5"});
-}
-
-TEST_CASE("a ledger of format 1 is migrated with all that is in it") {
-  const TemporaryDirectory folder;
-  std::filesystem::copy(MILLRACE_TEST_DATA "/ledger-format-1.sqlite", folder.path() + "/ledger.sqlite");
-  CHECK(Ledger::open_read_only(folder.path()).error().message.find("ledger of format 1") != std::string::npos);
-  Ledger ledger = open(folder);
-  check_counts(ledger, {4, 2, 1, 1});
-  CHECK(ledger.queued() == std::vector<TrajectoryId>{4});
-  CHECK(ledger.read(4)->answer == "Hello");
-  const auto past = ledger.begin_incarnation(42);
-  CHECK(past->published == 2);
-  CHECK(past->step == 2);
-  // It knows no checkpoints: everything it had trained is queued again when its policy starts anew.
-  CHECK(ledger.fork({}, 4).value() == 2);
-  CHECK(ledger.queued() == std::vector<TrajectoryId>{1, 2, 4});
-}
-
-TEST_CASE("a ledger of format 2 is migrated: its forks abandoned what came after them") {
-  const TemporaryDirectory folder;
-  {
-    Ledger ledger = open(folder);
-    CHECK(ledger.fork({"v2", 2, 2, 1, 1.0}, 5).has_value());
-  }
-  REQUIRE(Database::open(folder.path() + "/ledger.sqlite", SQLITE_OPEN_READWRITE)
-              ->execute("alter table forks drop column repeats; alter table checkpoints drop column reward; "
-                        "alter table checkpoints drop column reward_spec; pragma user_version = 2"));
-  Ledger ledger = open(folder);
-  CHECK(ledger.lineage().today(2) == Version{5});
-  CHECK_FALSE(ledger.lineage().today(3));
-  CHECK(ledger.fork({"v5", 5, 2, 1, 1.0}, 9, true).has_value());
-  CHECK(ledger.lineage().today(6) == Version{10});
-}
-
-TEST_CASE("retention removes what is old or too much, never what is queued or beyond the oldest checkpoint") {
-  const TemporaryDirectory folder;
-  Ledger ledger = open(folder);
-  const double never = 0, always = 1e12;
-  constexpr std::int64_t any_size = std::int64_t{1} << 40;
-  for (TrajectoryId id = 1; id <= 9; ++id) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
-  REQUIRE(ledger.settle({1, 2}, Outcome::trained, "", 1, 1));
-  REQUIRE(ledger.settle({3}, Outcome::stale, "old", 1));
-  REQUIRE(ledger.settle({4, 5}, Outcome::trained, "", 2, 2));
-  check_counts(ledger, {9, 4, 4, 1});
-  CHECK(ledger.prune(never, any_size, 1).value() == 0);
-  CHECK(ledger.prune(always, any_size, 1).value() == 3);
-  CHECK(ledger.list(std::nullopt, 100).size() == 6);
-  CHECK_FALSE(ledger.find(1));
-  CHECK_FALSE(ledger.read(3));
-  check_counts(ledger, {9, 4, 4, 1});
-  CHECK(ledger.prune(never, 0, 2).value() == 2);  // too large
-  CHECK(ledger.prune(always, 0, 2).value() == 0);
-  check_counts(ledger, {9, 4, 4, 1});
-  ledger = [&] {
-    { const Ledger closed = std::move(ledger); }
-    return open(folder);
-  }();
-  check_counts(ledger, {9, 4, 4, 1});
-  CHECK(ledger.next_id() == 10);  // what was removed is no gap
-}
-
-TEST_CASE("a ledger that is pruned stays of bounded size") {
-  const TemporaryDirectory folder;
-  Ledger ledger = open(folder);
-  const std::string file = folder.path() + "/ledger.sqlite";
-  constexpr std::int64_t most = 512 * 1024;
-  for (int round = 0; round < 60; ++round) {
-    std::vector<Submission> submissions;
-    for (int i = 0; i < 100; ++i) submissions.push_back({trajectory(ledger.next_id()), Outcome::invalid, ""});
-    REQUIRE(ledger.accept(submissions));
-    REQUIRE(ledger.prune(0, most, 0));
-  }
-  CHECK(ledger.counts().accepted == 6000);
-  CHECK(ledger.list(std::nullopt, 10000).size() < 3000);
-  CHECK(std::filesystem::file_size(file) < 4 * most);
 }

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""One client floods the service with bad feedback: how far does it move the policy?
+
+    poison.py [--rounds 40] [--set live.client_limit=20] [--flood 80] [--json FILE]
+
+Eight honest clients rate answers by their share of vowels; the attacker asks --flood times as often a round as one of them
+and rates by the share of consonants, always as loud as it may. Prints the mean share of vowels in the honest clients'
+answers, round by round, and who has taught how much.
+"""
+import argparse
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
+from service import Service, wait_until  # noqa: E402
+
+LIVE = ("environment.name=live", "value.warmup_steps=0", "batch=8", "min_batch=4", "max_wait_s=2")
+HONEST = 8
+LOUDEST = 10  # live.max_reward
+
+
+def share(text):
+    return sum(letter in "aeiou" for letter in text) / max(1, len(text))
+
+
+def ask_and_rate(service, client, rating):
+    status, headers, body = service.http("POST", "/v1/chat/completions", {
+        "messages": [{"role": "user", "content": "say:"}], "max_tokens": 12}, {"x-millrace-client": client})
+    assert status == 200, body
+    text = json.loads(body)["choices"][0]["message"]["content"]
+    status, _, body = service.http("POST", "/v1/feedback", {
+        "interaction_id": headers["x-millrace-interaction-id"], "reward": rating(text)})
+    assert status == 200, body
+    return share(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--flood", type=int, default=80)
+    parser.add_argument("--set", action="append", default=[], dest="sets")
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    options = [word for value in (*LIVE, *arguments.sets) for word in ("--set", value)]
+    with Service(*options) as service, ThreadPoolExecutor(8) as pool:
+        means = []
+        for _ in range(arguments.rounds):
+            attack = [pool.submit(ask_and_rate, service, "mallory", lambda text: LOUDEST * (1 - 2 * share(text)))
+                      for _ in range(arguments.flood)]
+            honest = [pool.submit(ask_and_rate, service, f"client-{i}", share) for i in range(HONEST)]
+            means.append(sum(one.result() for one in honest) / HONEST)
+            for one in attack:
+                one.result()
+        wait_until(lambda: service.metric("millrace_live_lessons") == 0, "no rating waits for a permit", 300)
+        trained = service.status()["trajectories"]["trained"]
+    result = {"set": arguments.sets, "flood": arguments.flood, "first_5_rounds": round(sum(means[:5]) / 5, 3),
+              "last_5_rounds": round(sum(means[-5:]) / 5, 3), "trained": trained,
+              "rounds": [round(mean, 3) for mean in means]}
+    print(json.dumps(result))
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(result) + "\n")
+
+
+if __name__ == "__main__":
+    main()
