@@ -32,6 +32,8 @@ enum class GateMode {
 };
 const char* name_of(GateMode mode);
 
+inline constexpr const char* preference_shift = "preference shift";  // the reason of what expired by one
+
 // The mean reward under the newest spec that was seen.
 struct RewardMean {
   double sum = 0;

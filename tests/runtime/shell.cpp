@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -111,9 +112,12 @@ TEST_CASE("hostile commands stay in the sandbox") {
       {"env; cat /proc/self/environ", "MILLRACE"},
       {"head -c 300000 /dev/urandom", "treasure"},
   };
+  const char* wanted = std::getenv("MILLRACE_ROUNDS");  // more for a long run
+  const int rounds = wanted ? std::atoi(wanted) : 1;
   const auto start = std::chrono::steady_clock::now();
   int ended = 0;
-  for (const Case& hostile : cases) {
+  for (int number = 0; number < rounds * std::ssize(cases); ++number) {
+    const Case& hostile = cases[number % std::ssize(cases)];
     CAPTURE(hostile.command);
     auto sandbox = Sandbox::start(small());
     REQUIRE_MESSAGE(sandbox, sandbox.error().message);
@@ -128,7 +132,7 @@ TEST_CASE("hostile commands stay in the sandbox") {
       ++ended;
     }
   }
-  MESSAGE(std::size(cases) << " hostile commands, " << ended << " sandboxes taken down, "
+  MESSAGE(rounds * std::ssize(cases) << " hostile commands, " << ended << " sandboxes taken down, "
                            << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " s");
   CHECK(processes_of_sandboxes() == 0);
   int files = 0;
