@@ -290,9 +290,8 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
         auto promise = self->make_response_promise<CheckpointReply>();
         Version version = at_most;
         for (const CheckpointRow& row : self->state.gate->ledger().checkpoints()) {  // newest first
-          if (row.policy_version > at_most) continue;
-          version = row.policy_version;
-          break;
+          version = row.policy_version;                                              // ... or the oldest there is
+          if (version <= at_most) break;
         }
         self->state.want_rollback(version, promise);
         self->state.serve();

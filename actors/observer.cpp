@@ -25,8 +25,9 @@ void ask_guard(Self self, const ObserverSetup& setup, const Report& report) {
   } else if (setup.guard.action == "rollback") {
     self->request(setup.gatekeeper, caf::infinite, rollback_atom_v, guard_atom_v, state.guard->last_good())
         .then(
-            [](const CheckpointReply& reply) {
-              if (!reply.error.empty()) log_warning("guard", "no rollback: " + reply.error);
+            [self, setup](const CheckpointReply& reply) {
+              if (!reply.error.empty()) return log_warning("guard", "no rollback: " + reply.error);
+              self->send(setup.policy, guard_atom_v, setup.guard.slow_down);
             },
             [](const caf::error& error) { log_warning("guard", "no rollback: " + caf::to_string(error)); });
   }

@@ -17,6 +17,7 @@ struct ObserverSetup {
   EvaluationSettings evaluation;
   EvaluatorActor evaluator;
   GatekeeperActor gatekeeper;
+  PolicyLearnerActor policy;
   LiveActor live;  // told of alarms; may be none
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;

@@ -109,7 +109,8 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
     report.ratio_high = sums.ratios.quantile(0.99);
     report.policy_gradient_norm = step.gradient_norm;
     setup.metrics->policy_version(state.version);
-    setup.metrics->policy_step(report, setup.settings.policy.lr, busy.seconds(), sums.masked_low, sums.masked_high);
+    setup.metrics->policy_step(report, state.learner->learning_rate(), busy.seconds(), sums.masked_low,
+                               sums.masked_high);
     self->send(observer, step_atom_v, report);
   };
   const auto save = [self](save_atom) { return LearnerPart{self->state.learner->image(), self->state.version, 0}; };
@@ -127,7 +128,12 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
     setup.metrics->policy_version(version);
     return {};
   };
-  return {learn, save, restore};
+  const auto slow_down = [self](guard_atom, double factor) {
+    self->state.learner->slow_down(factor);
+    log_warning("policy_learner",
+                "the learning rate is " + std::to_string(self->state.learner->learning_rate()) + " now");
+  };
+  return {learn, save, restore, slow_down};
 }
 
 }  // namespace millrace

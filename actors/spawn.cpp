@@ -95,10 +95,10 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
       parts.metrics, parts.events, parts.request_drain, parts.activity, parts.asker, parts.redaction});
 
   const auto spawn_observer = [&system, parts, on_step, evaluator = evaluator_at.actor, live = live_at.actor,
-                               gatekeeper_actor](Version) {
+                               policy = policy_at.actor, gatekeeper_actor](Version) {
     return actors_of(
         system.spawn(observer, ObserverSetup{parts.settings.guard, parts.settings.evaluation, evaluator,
-                                             gatekeeper_actor, live, parts.metrics, parts.activity, on_step}));
+                                             gatekeeper_actor, policy, live, parts.metrics, parts.activity, on_step}));
   };
   const auto spawn_evaluator = [&system, parts, sessions, learner](Version) {
     return actors_of(system.spawn<caf::detached>(evaluator, parts.model, *sessions, learner.threads));

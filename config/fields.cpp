@@ -181,6 +181,8 @@ std::vector<Field> fields_of(Settings& s) {
 
       {"guard.action", &s.guard.action, one_of({"off", "warn", "stop", "rollback"}), "",
        "on a collapse: nothing, a warning, no further version until resume, or back to a checkpoint before it"},
+      {"guard.slow_down", &s.guard.slow_down, above_to(0, 1), "",
+       "with each rollback of the guard policy.lr is multiplied by it, until the service is started again"},
       {"guard.patience", &s.guard.patience, from_to(1, most), "steps", "in a row that must be wrong"},
       {"guard.min_entropy", &s.guard.min_entropy, from_to(0, 100), "nats", "less is a collapse"},
       {"guard.min_effective_sample_size", &s.guard.min_effective_sample_size, from_to(0, 1), "",

@@ -114,6 +114,9 @@ struct EvaluationSettings {
 // What counts as a collapse, and what is done about it.
 struct GuardSettings {
   std::string action = "warn";  // off | warn | stop (no further version) | rollback (to a checkpoint before it)
+  // The same step from the same weights with the same data ends the same way: with each rollback of the guard policy.lr
+  // is multiplied by this, until the service is started again.
+  double slow_down = 0.5;
   int patience = 3;             // steps in a row that must be wrong
   double min_entropy = 0.01;    // nats
   double min_effective_sample_size = 0.05;

@@ -26,6 +26,9 @@ class AdamW {
   void step(const std::vector<at::Tensor>& current, const std::vector<at::Tensor>& gradients, double scale,
             const std::vector<at::Tensor>& next);
 
+  double learning_rate() const { return settings_.lr; }
+  void slow_down(double factor) { settings_.lr *= factor; }
+
   // For checkpoints. The moments are handles: their memory may be written between two steps.
   std::int64_t steps() const { return steps_; }
   const std::vector<at::Tensor>& means() const { return mean_; }

@@ -259,6 +259,9 @@ expected<SnapshotPtr> PolicyLearner::restore(std::span<const TensorView> image, 
   return restored;
 }
 
+double PolicyLearner::learning_rate() const { return state_->optimizer.learning_rate(); }
+void PolicyLearner::slow_down(double factor) { state_->optimizer.slow_down(factor); }
+
 std::vector<float> PolicyLearner::gradient() const { return state_->leaves.flat_gradient(); }
 
 }  // namespace millrace

@@ -65,6 +65,9 @@ class PolicyLearner {
   expected<SnapshotPtr> restore(std::span<const TensorView> image, Version version);
 
   // The accumulated gradient before the division, all parameters one after the other. For tests.
+  double learning_rate() const;
+  void slow_down(double factor);  // steps are shorter by it from now on
+
   std::vector<float> gradient() const;
 
  private:

@@ -10,6 +10,7 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t window = 10;  // steps
+constexpr double near_best = 0.1;   // share of the best mean reward that may be lost, and all is well
 
 double mean_of(const std::deque<double>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
@@ -70,19 +71,27 @@ void Guard::remember_reward(const StepReport& report) {
   keep(rewards_, report.reward_mean);
 }
 
+bool Guard::is_near_best() const {
+  if (!has_best_) return true;
+  return rewards_.size() == window && mean_of(rewards_) >= best_reward_ - near_best * std::abs(best_reward_);
+}
+
 std::string Guard::judge(const StepReport& report) {
   remember_reward(report);
   const std::string wrong = wrong_with(report);
   if (wrong.empty()) {
     keep(norms_, report.policy_gradient_norm);
     bad_steps_ = 0;
-    if (++good_steps_ >= settings_.patience) last_good_ = report.policy_version;
+    // Before the step there was the version before; its oldest answers are lag_max versions older.
+    const Version proven = report.policy_version - std::min(report.policy_version, 1 + report.lag_max);
+    if (++good_steps_ >= settings_.patience && is_near_best()) last_good_ = std::max(last_good_, proven);
     return "";
   }
   good_steps_ = 0;
   if (++bad_steps_ < settings_.patience) return "";
   bad_steps_ = 0;
   rewards_.clear();
+  has_best_ = false;
   return wrong + " for " + std::to_string(settings_.patience) + " steps";
 }
 

@@ -14,16 +14,20 @@ class Guard {
  public:
   explicit Guard(const GuardSettings& settings) : settings_(settings) {}
 
-  // What is wrong since `patience` steps, in words; empty: nothing. After an alarm it starts anew.
+  // What is wrong since `patience` steps, in words; empty: nothing. After an alarm it starts anew: what comes then is
+  // compared with what it starts from.
   std::string judge(const StepReport& report);
   // What is wrong with the policy on tasks it is not trained on; at once: evaluations are rare and means over tasks.
   std::string judge(const Evaluation& evaluation);
-  // The last version at which nothing was wrong, with as many good steps before it as patience asks; 0: none yet.
+  // The last version whose answers are known to have been good: nothing was wrong, nor had been for as many steps as
+  // patience asks, and the mean reward of ten steps was near its best; a slow fall is told late, and who goes back to
+  // its middle falls again. 0: none yet.
   Version last_good() const { return last_good_; }
 
  private:
   std::string wrong_with(const StepReport& report);
   void remember_reward(const StepReport& report);
+  bool is_near_best() const;
 
   GuardSettings settings_;
   std::deque<double> rewards_, norms_;  // of the last steps

@@ -123,7 +123,9 @@ using PolicyLearnerActor = caf::typed_actor<
     caf::reacts_to<learn_atom, ValuedPack>,
     // As the critic; the restored weights are published under this number.
     caf::replies_to<save_atom>::with<LearnerPart>,
-    caf::replies_to<restore_atom, StoredCheckpointPtr, Version>::with<std::string>>;
+    caf::replies_to<restore_atom, StoredCheckpointPtr, Version>::with<std::string>,
+    // The guard went back: from now on steps are shorter by this factor.
+    caf::reacts_to<guard_atom, double>>;
 
 // Writes checkpoints beside everything else, and brings the learners back to one.
 using CheckpointerActor = caf::typed_actor<

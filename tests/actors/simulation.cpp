@@ -146,6 +146,7 @@ PolicyLearnerActor::behavior_type toy_policy(PolicyLearnerActor::pointer self, G
         toy->open.clear();
         return std::string();
       },
+      [](guard_atom, double) {},
   };
 }
 

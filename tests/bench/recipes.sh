@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The evidence about recipes in tests/bench/evidence/recipes/: tests/bench/recipes.sh SECTION... of recipes, stability, lag,
-# ablations, trust, dense, observations, pretrained and pacing, each a `millrace compare` on the tiny model, three seeds.
+# ablations, trust, dense, observations, pretrained, guard and pacing, each a `millrace compare` on the tiny model, three seeds.
 # Resumes where it was interrupted; runs stay in build/evidence/, what is kept is the table, the figures of all runs, the
 # picture and every run's exact config.
 set -euo pipefail
@@ -82,6 +82,13 @@ for section in "$@"; do
           --set environment.max_turns=24 --set environment.max_tokens=1000 --set generation.max_tokens=8 \
           --variant "async:pacing=async" --variant "just in time:pacing=just_in_time" --variant "lockstep:pacing=lockstep" --variant "sync:pacing=sync"
       done
+      ;;
+    guard)
+      # Steps so long that what has been learned is lost again, and what the guard makes of it.
+      compare guard --recipes sao --steps 250 --set policy.lr=0.05 --set loss.kl_weight=0.05 --set guard.max_reward_loss=0.3 \
+        --set guard.max_masked_share=1 --set guard.min_effective_sample_size=0 --set checkpoint.every_steps=5 \
+        --set checkpoint.keep=3 --variant "off:guard.action=off" --variant "rollback:guard.action=rollback" \
+        --variant "rollback alone:guard.action=rollback,guard.slow_down=1"
       ;;
     *) echo "recipes.sh: unknown section $section" >&2; exit 2 ;;
   esac

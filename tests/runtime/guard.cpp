@@ -46,8 +46,20 @@ TEST_CASE("each kind of collapse is told, once it has lasted") {
       CHECK(said.empty() == (version < first + 2));
       if (!said.empty()) CHECK(said.find(one.words) == 0);
     }
-    CHECK(guard.last_good() == first - 1);
+    CHECK(guard.last_good() == first - 2);
   }
+}
+
+TEST_CASE("rewards speak for the policies that earned them, not for those they have taught") {
+  Guard guard({.patience = 3});
+  Version version = settle(guard);
+  StepReport report = good(version);
+  report.lag_max = 4;
+  for (; version < 40; ++version) {
+    report.policy_version = version;
+    REQUIRE(guard.judge(report).empty());
+  }
+  CHECK(guard.last_good() == 39 - 1 - 4);
 }
 
 TEST_CASE("a bad step now and then is no collapse") {
@@ -73,6 +85,24 @@ TEST_CASE("a reward that falls far below its best is told; after a shift it star
     }
     CHECK(told != shifted);
   }
+}
+
+TEST_CASE("a slow fall: what it should go back to is before it, not where it was told") {
+  Guard guard({.patience = 3, .max_reward_loss = 0.5});
+  const Version first = settle(guard);
+  Version version = first;
+  std::string said;
+  for (double reward = 0.5; said.empty() && version < first + 100; reward -= 0.005) {
+    said = guard.judge(good(version++, reward));
+  }
+  CHECK(said.find("mean reward of ten steps") == 0);
+  CHECK(version - first > 50);
+  CHECK(guard.last_good() < first + 18);  // a tenth is lost after ten steps, in the mean of ten after fifteen
+  CHECK(guard.last_good() >= first);
+
+  // What follows is compared with what it starts from.
+  for (int step = 0; step < 50; ++step) CHECK(guard.judge(good(version++, 0.2)).empty());
+  CHECK(guard.last_good() == version - 2);
 }
 
 TEST_CASE("what it does worse on tasks it is not trained on is told at once; not across a shift") {

@@ -40,6 +40,8 @@ class Guard(unittest.TestCase):
         with Service("--set", "recipe=running_mean", "--set", "guard.action=rollback", "--set", "guard.patience=1",
                      "--set", "guard.max_gradient_growth=1", "--set", "checkpoint.every_steps=1", "--set",
                      "checkpoint.keep=50") as service:
+            service.wait_for_steps(1)
+            rate = service.metric('millrace_learning_rate{learner="policy"}')
             wait_until(lambda: "rolled back to version" in service.log(), "the guard rolls back")
             back, resumed = map(int, re.search(r"rolled back to version (\d+), which goes on as (\d+)",
                                                service.log()).groups())
@@ -47,6 +49,7 @@ class Guard(unittest.TestCase):
             self.assertLessEqual(back, good)
             self.assertGreater(resumed, back)
             wait_until(lambda: service.status()["policy_version"] > resumed, "it learns on")
+            wait_until(lambda: service.metric('millrace_learning_rate{learner="policy"}') < rate, "by smaller steps")
 
 
 class Pretraining(unittest.TestCase):
