@@ -20,20 +20,27 @@ using Answering = std::function<HttpResponse(int call, const json& question)>;
 struct Service {
   std::atomic<int> calls = 0;
   std::mutex mutex;
-  json last;
+  json last_question;
+  std::vector<std::jthread>
+      workers;  // one an answer, so that a slow one holds up nobody; joined once the server is gone
   HttpServer server;
 
   explicit Service(const Answering& answering)
       : server(serve([this, answering](const HttpRequest& request, const HttpReply& reply) {
-          std::thread([this, answering, reply, body = request.body] {
+          const std::lock_guard lock(mutex);
+          workers.emplace_back([this, answering, reply, body = request.body] {
             const json question = json::parse(body);
             {
-              const std::lock_guard lock(mutex);
-              last = question;
+              const std::lock_guard lock_of_worker(mutex);
+              last_question = question;
             }
             reply(answering(++calls, question));
-          }).detach();
+          });
         })) {}
+  json last() {
+    const std::lock_guard lock(mutex);
+    return last_question;
+  }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(server.port()); }
 };
 
@@ -70,10 +77,10 @@ TEST_CASE("both shapes are asked as their services expect it, and weights add th
   REQUIRE_MESSAGE(score, score.error().message);
   CHECK(score->total == doctest::Approx(0.5 + 2 * 0.25 + 2.0 / 3));
   CHECK(score->parts.size() == 3);
-  CHECK(verify.last["response"]["output"][0]["content"][0]["text"] == "aab");
-  CHECK(verify.last["responses_create_params"]["input"][0]["content"] == "say");
-  CHECK(rewards.last["query"] == json{"sayaab"});
-  CHECK(rewards.last["labels"] == json{"42"});
+  CHECK(verify.last()["response"]["output"][0]["content"][0]["text"] == "aab");
+  CHECK(verify.last()["responses_create_params"]["input"][0]["content"] == "say");
+  CHECK(rewards.last()["query"] == json{"sayaab"});
+  CHECK(rewards.last()["labels"] == json{"42"});
 }
 
 TEST_CASE("errors, numbers that are none and silence are failures, unless the part may be omitted") {
@@ -138,8 +145,8 @@ TEST_CASE("a judge grades by its rubric and is not asked twice") {
   const RewardSpec style = spec({judging});
   for (int i = 0; i < 3; ++i) CHECK(style.ask({"a good answer", "", "t"})->total == doctest::Approx(0.8));
   CHECK(judge.calls == 1);
-  CHECK(judge.last["messages"][0]["content"].get<std::string>().find("Be kind.") == 0);
-  CHECK(judge.last["temperature"] == 0);
+  CHECK(judge.last()["messages"][0]["content"].get<std::string>().find("Be kind.") == 0);
+  CHECK(judge.last()["temperature"] == 0);
   CHECK_FALSE(style.ask({"another answer", "", "t"}));
   CHECK_FALSE(style.ask({"another answer", "", "t"}));
   CHECK(judge.calls == 3);  // a failure is no judgement
