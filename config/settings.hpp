@@ -117,8 +117,8 @@ struct GuardSettings {
   // The same step from the same weights with the same data ends the same way: with each rollback of the guard policy.lr
   // is multiplied by this, until the service is started again.
   double slow_down = 0.5;
-  int patience = 3;             // steps in a row that must be wrong
-  double min_entropy = 0.01;    // nats
+  int patience = 3;           // steps in a row that must be wrong
+  double min_entropy = 0.01;  // nats
   double min_effective_sample_size = 0.05;
   double max_masked_share = 0.9;
   double max_reward_loss = 0.5;      // share of the best mean reward of ten steps that may be lost

@@ -126,8 +126,8 @@ struct World {
 }  // namespace
 
 TEST_CASE("each kind of actor may be killed: it is started again, permits come back, and training goes on (B18, B23)") {
-  // More for a long run, whose memory counts; then with LRU_CACHE_CAPACITY=64 and ONEDNN_PRIMITIVE_CACHE_CAPACITY=64, as
-  // the program itself sets them (deploy/millrace/main.cpp).
+  // More for a long run, whose memory counts; then with LRU_CACHE_CAPACITY=64 and ONEDNN_PRIMITIVE_CACHE_CAPACITY=64,
+  // as the program itself sets them (deploy/millrace/main.cpp).
   const char* wanted = std::getenv("MILLRACE_ROUNDS");
   const int rounds = wanted ? std::atoi(wanted) : 4;
   World world;

@@ -133,7 +133,8 @@ TEST_CASE("hostile commands stay in the sandbox") {
     }
   }
   MESSAGE(rounds * std::ssize(cases) << " hostile commands, " << ended << " sandboxes taken down, "
-                           << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " s");
+                                     << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
+                                     << " s");
   CHECK(processes_of_sandboxes() == 0);
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(outside.path())) {
