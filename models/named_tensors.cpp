@@ -1,6 +1,6 @@
 #include "models/named_tensors.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <stdexcept>
 
 #include "models/transformer.hpp"
@@ -38,6 +38,11 @@ const TensorView* find(std::span<const TensorView> image, const std::string& nam
   return nullptr;
 }
 
+// An empty tensor has no memory, and memcpy may not be given none.
+void copy_into(const at::Tensor& tensor, const TensorView& view) {
+  std::copy(view.bytes.begin(), view.bytes.end(), static_cast<std::byte*>(tensor.data_ptr()));
+}
+
 }  // namespace
 
 void add_optimizer(NamedTensors& tensors, const AdamW& optimizer, const std::vector<std::string>& names) {
@@ -68,7 +73,7 @@ expected<void> copy_image(std::span<const TensorView> image, const NamedTensors&
     sources.push_back(found);
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    std::memcpy(tensors[i].tensor.data_ptr(), sources[i]->bytes.data(), sources[i]->bytes.size());
+    copy_into(tensors[i].tensor, *sources[i]);
   }
   return {};
 }
@@ -79,7 +84,7 @@ expected<at::Tensor> tensor_of(std::span<const TensorView> image, const std::str
   for (const DtypeName& known : dtypes) {
     if (found->dtype != known.name) continue;
     const at::Tensor tensor = at::empty(found->shape, known.dtype);
-    std::memcpy(tensor.data_ptr(), found->bytes.data(), found->bytes.size());
+    copy_into(tensor, *found);
     return tensor;
   }
   return fail(name + " is of unknown type " + found->dtype);
