@@ -289,8 +289,9 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
       [self](rollback_atom, guard_atom, Version at_most) {
         auto promise = self->make_response_promise<CheckpointReply>();
         Version version = at_most;
+        // The newest one that is not later, or the oldest there is.
         for (const CheckpointRow& row : self->state.gate->ledger().checkpoints()) {  // newest first
-          version = row.policy_version;                                              // ... or the oldest there is
+          version = row.policy_version;
           if (version <= at_most) break;
         }
         self->state.want_rollback(version, promise);

@@ -36,8 +36,9 @@ std::vector<Field> fields_of(Settings& s) {
       {"pack", &s.pack, from_to(1, 1024), "trajectories", "go through a learner in one forward pass, if so many wait"},
       {"pacing", &s.pacing, one_of({"async", "just_in_time", "sync", "lockstep"}), "",
        "async: generation waits for capacity only; just_in_time: it is as far ahead as the learner needs; sync: it "
-       "waits for the step that takes what it made; lockstep: a batch is "
-       "generated while the one before is trained, and the same seed gives the same weights; not given: the recipe's"},
+       "waits for the step that takes what it made; lockstep: a batch is generated while the one before is trained, "
+       "and "
+       "the same seed gives the same weights; not given: the recipe's"},
       {"seed", &s.seed, any(), "", "of everything drawn at random"},
       {"threads", &s.threads, from_to(0, 4096), "cores", "for arithmetic; 0 = all"},
 

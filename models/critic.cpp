@@ -91,9 +91,7 @@ void Critic::add_to(NamedTensors& tensors) const {
 }
 
 void Critic::restored(const NamedTensors& tensors) {
-  for (const NamedTensor& named : tensors) {
-    if (named.name == "optimizer.steps") optimizer_->set_steps(named.tensor.item<std::int64_t>());
-  }
+  restore_steps(*optimizer_, tensors);
   leaves_.drop_gradients();
   leaves_.follow(masters_);
 }

@@ -87,9 +87,10 @@ struct Decoder::State {
     const Turn* lender = nullptr;
     std::int64_t best = turn.cached;
     for (const Turn& other : turns) {
+      if (&other == &turn || other.current <= best) continue;  // cheaper than to compare tokens
       const std::int64_t shared =
           std::min({common_prefix(turn.tokens, other.tokens), other.current, turn.cached + turn.missing()});
-      if (&other == &turn || shared <= best) continue;
+      if (shared <= best) continue;
       best = shared;
       lender = &other;
     }

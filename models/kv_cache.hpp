@@ -1,6 +1,7 @@
 #pragma once
 // Keys and values of one turn, in pages of 32 tokens. A page that is full never changes again, so that turns that begin
 // alike hold it together; memory is for tokens there are, wherever a turn may still go.
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>

@@ -9,6 +9,8 @@ namespace millrace {
 
 namespace {
 
+constexpr const char* steps_name = "optimizer.steps";
+
 struct DtypeName {
   at::ScalarType dtype;
   const char* name;
@@ -50,7 +52,13 @@ void add_optimizer(NamedTensors& tensors, const AdamW& optimizer, const std::vec
     tensors.push_back({"optimizer.mean." + names[i], optimizer.means().at(i)});
     tensors.push_back({"optimizer.variance." + names[i], optimizer.variances().at(i)});
   }
-  tensors.push_back({"optimizer.steps", at::full({1}, optimizer.steps(), at::kLong)});
+  tensors.push_back({steps_name, at::full({1}, optimizer.steps(), at::kLong)});
+}
+
+void restore_steps(AdamW& optimizer, const NamedTensors& tensors) {
+  for (const NamedTensor& named : tensors) {
+    if (named.name == steps_name) optimizer.set_steps(named.tensor.item<std::int64_t>());
+  }
 }
 
 LearnerImagePtr make_image(NamedTensors tensors, ImageGate& gate) {

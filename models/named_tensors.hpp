@@ -20,6 +20,9 @@ using NamedTensors = std::vector<NamedTensor>;
 // Adds an optimizer's moments and step count under "optimizer.": names[i] is its i-th parameter.
 void add_optimizer(NamedTensors& tensors, const AdamW& optimizer, const std::vector<std::string>& names);
 
+// After copy_image into what add_optimizer named: the step count is no handle.
+void restore_steps(AdamW& optimizer, const NamedTensors& tensors);
+
 LearnerImagePtr make_image(NamedTensors tensors, ImageGate& gate);
 
 // Writes the image into tensors of the same names, dtypes and shapes: all of them, or none. Names only the image has

@@ -252,7 +252,7 @@ expected<SnapshotPtr> PolicyLearner::restore(std::span<const TensorView> image, 
   const SnapshotPtr restored = s.sets.take(*s.current, version, s.dtype);
   const NamedTensors tensors = s.with_optimizer(*restored);
   if (auto copied = copy_image(image, tensors); !copied) return tl::unexpected(copied.error());
-  s.optimizer.set_steps(tensors.back().tensor.item<std::int64_t>());
+  restore_steps(s.optimizer, tensors);
   s.leaves.drop_gradients();
   s.sums = {};
   s.publish(restored);

@@ -64,10 +64,10 @@ class PolicyLearner {
   // Errors: the image is of another model; nothing has changed then.
   expected<SnapshotPtr> restore(std::span<const TensorView> image, Version version);
 
-  // The accumulated gradient before the division, all parameters one after the other. For tests.
   double learning_rate() const;
   void slow_down(double factor);  // steps are shorter by it from now on
 
+  // The accumulated gradient before the division, all parameters one after the other. For tests.
   std::vector<float> gradient() const;
 
  private:

@@ -22,7 +22,8 @@ double median_of(std::deque<double> numbers) {
   return *middle;
 }
 
-double least_of(double best, const GuardSettings& settings) { return best - settings.max_reward_loss * std::abs(best); }
+// What is left of the best reward when that share of it is lost.
+double left_of(double best, double lost) { return best - lost * std::abs(best); }
 
 void keep(std::deque<double>& numbers, double number) {
   numbers.push_back(number);
@@ -52,7 +53,7 @@ std::string Guard::wrong_with(const StepReport& report) {
     }
   }
   if (rewards_.size() == window) {
-    const double now = mean_of(rewards_), least = least_of(best_reward_, s);
+    const double now = mean_of(rewards_), least = left_of(best_reward_, s.max_reward_loss);
     if (has_best_ && now < least) return words("mean reward of ten steps", now, "below", least);
     best_reward_ = has_best_ ? std::max(best_reward_, now) : now;
     has_best_ = true;
@@ -73,7 +74,7 @@ void Guard::remember_reward(const StepReport& report) {
 
 bool Guard::is_near_best() const {
   if (!has_best_) return true;
-  return rewards_.size() == window && mean_of(rewards_) >= best_reward_ - near_best * std::abs(best_reward_);
+  return rewards_.size() == window && mean_of(rewards_) >= left_of(best_reward_, near_best);
 }
 
 std::string Guard::judge(const StepReport& report) {
@@ -101,7 +102,7 @@ std::string Guard::judge(const Evaluation& evaluation) {
     return words("KL to the start policy", evaluation.kl, "above", settings_.max_kl);
   const bool comparable = best_evaluation_.version > 0 && best_evaluation_.spec_version == evaluation.spec_version;
   if (comparable && evaluation.reward_mean < best_evaluation_.reward_mean) {
-    const double least = least_of(best_evaluation_.reward_mean, settings_);
+    const double least = left_of(best_evaluation_.reward_mean, settings_.max_reward_loss);
     return evaluation.reward_mean < least ? words("held-out reward", evaluation.reward_mean, "below", least) : "";
   }
   best_evaluation_ = evaluation;

@@ -14,6 +14,7 @@
 #include <caf/scoped_actor.hpp>
 
 #include "runtime/reward.hpp"
+#include "tests/rounds.hpp"
 #include "tests/temporary_directory.hpp"
 
 using namespace millrace;
@@ -128,8 +129,7 @@ struct World {
 TEST_CASE("each kind of actor may be killed: it is started again, permits come back, and training goes on (B18, B23)") {
   // More for a long run, whose memory counts; then with LRU_CACHE_CAPACITY=64 and ONEDNN_PRIMITIVE_CACHE_CAPACITY=64,
   // as the program itself sets them (deploy/millrace/main.cpp).
-  const char* wanted = std::getenv("MILLRACE_ROUNDS");
-  const int rounds = wanted ? std::atoi(wanted) : 4;
+  const int rounds = testing::rounds_or(4);
   World world;
   REQUIRE(world.more_steps(3));
   const std::size_t files = open_files();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A day in two minutes: three shifts under load, a scorer that is killed, a full disk, a service that hangs, a rollback, a
+"""A day in a minute: three shifts under load, a scorer that is killed, a full disk, a service that hangs, a rollback, a
 drain. All of it is seen by Prometheus and on the operator page in Chromium, and the right alerts reach a receiver through a
 real Alertmanager, firing and resolved.
 

@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
+from rating_clients import LIVE, VOWELS, ask_and_rate, share  # noqa: E402
 from service import Service, wait_until  # noqa: E402
 
 USERS = 8
-LIVE = ("environment.name=live", "value.warmup_steps=0", "batch=8", "min_batch=4", "max_wait_s=2")
-TASTES = ("aeiou", "bcdfg")
+TASTES = (VOWELS, "bcdfg")
 
 
 def taste_of(user, round_, rounds):
@@ -34,14 +34,8 @@ def run(recipe, seed, rounds):
         for round_ in range(rounds):
             rewards = []
             for user in range(USERS):
-                status, headers, body = service.http("POST", "/v1/chat/completions", {
-                    "messages": [{"role": "user", "content": "say:"}], "max_tokens": 12, "user": f"user-{user}"})
-                assert status == 200, body
-                text = json.loads(body)["choices"][0]["message"]["content"]
                 likes = taste_of(user, round_, rounds)
-                rewards.append(sum(letter in likes for letter in text) / max(1, len(text)))
-                receipt = headers["x-millrace-interaction-id"]
-                assert service.http("POST", "/v1/feedback", {"interaction_id": receipt, "reward": rewards[-1]})[0] == 200
+                rewards.append(ask_and_rate(service, f"user-{user}", lambda text: share(text, likes))[1])
             means.append(sum(rewards) / USERS)
             wait_until(lambda: service.metric("millrace_live_lessons") == 0, "ratings get their permits", 60)
         return means

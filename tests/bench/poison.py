@@ -14,26 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
+from rating_clients import LIVE, ask_and_rate, share  # noqa: E402
 from service import Service, wait_until  # noqa: E402
 
-LIVE = ("environment.name=live", "value.warmup_steps=0", "batch=8", "min_batch=4", "max_wait_s=2")
 HONEST = 8
 LOUDEST = 10  # live.max_reward
-
-
-def share(text):
-    return sum(letter in "aeiou" for letter in text) / max(1, len(text))
-
-
-def ask_and_rate(service, client, rating):
-    status, headers, body = service.http("POST", "/v1/chat/completions", {
-        "messages": [{"role": "user", "content": "say:"}], "max_tokens": 12}, {"x-millrace-client": client})
-    assert status == 200, body
-    text = json.loads(body)["choices"][0]["message"]["content"]
-    status, _, body = service.http("POST", "/v1/feedback", {
-        "interaction_id": headers["x-millrace-interaction-id"], "reward": rating(text)})
-    assert status == 200, body
-    return share(text)
 
 
 def main():
@@ -50,7 +35,7 @@ def main():
             attack = [pool.submit(ask_and_rate, service, "mallory", lambda text: LOUDEST * (1 - 2 * share(text)))
                       for _ in range(arguments.flood)]
             honest = [pool.submit(ask_and_rate, service, f"client-{i}", share) for i in range(HONEST)]
-            means.append(sum(one.result() for one in honest) / HONEST)
+            means.append(sum(share(one.result()[0]) for one in honest) / HONEST)
             for one in attack:
                 one.result()
         wait_until(lambda: service.metric("millrace_live_lessons") == 0, "no rating waits for a permit", 300)

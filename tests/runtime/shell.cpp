@@ -2,13 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "runtime/base64.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/sandbox.hpp"
+#include "tests/rounds.hpp"
 #include "tests/temporary_directory.hpp"
 
 using namespace millrace;
@@ -112,8 +112,7 @@ TEST_CASE("hostile commands stay in the sandbox") {
       {"env; cat /proc/self/environ", "MILLRACE"},
       {"head -c 300000 /dev/urandom", "treasure"},
   };
-  const char* wanted = std::getenv("MILLRACE_ROUNDS");  // more for a long run
-  const int rounds = wanted ? std::atoi(wanted) : 1;
+  const int rounds = testing::rounds_or(1);
   const auto start = std::chrono::steady_clock::now();
   int ended = 0;
   for (int number = 0; number < rounds * std::ssize(cases); ++number) {
