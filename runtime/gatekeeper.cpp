@@ -36,7 +36,7 @@ Gatekeeper::Gatekeeper(const Settings& settings, Version learner, Ledger ledger,
   const std::vector<CheckpointRow> checkpoints = ledger_.checkpoints();
   checkpointed_ = checkpoints.empty() ? 0 : checkpoints.front().step;
   gate_.allow_ahead(pacing_.ahead());
-  ledger_.keep_whole_groups(settings.recipe.grouping.size);
+  reopen_unfinished_groups();
   load_queue();
   metrics_.lifetime_trained(ledger_.counts().trained);
   metrics_.policy_version(learner_);
@@ -45,7 +45,7 @@ Gatekeeper::Gatekeeper(const Settings& settings, Version learner, Ledger ledger,
 
 int Gatekeeper::capacity() const {
   const int size = settings_.recipe.grouping.size;
-  const int of_opened = static_cast<int>(after_group_ - next_member_);
+  const int of_opened = static_cast<int>(to_start_.size());
   if (mode_ != GateMode::open || !problem_.empty()) return of_opened;
   // Sessions may outlive their group when that has waited too long: they count, too.
   const int fitting = (settings_.sessions.limit - running_ - of_opened) / size;
@@ -64,20 +64,27 @@ TrajectoryId Gatekeeper::acquire() {
     metrics_.gate_decision("wait", full ? "sessions" : "staleness");
     return 0;
   }
-  if (next_member_ == after_group_) {
-    gate_.acquire();
-    const int size = settings_.recipe.grouping.size;
-    do next_member_ = ledger_.next_id();
-    while ((next_member_ - 1) % static_cast<TrajectoryId>(size) != 0);
-    for (int others = 1; others < size; ++others) ledger_.next_id();
-    after_group_ = next_member_ + static_cast<TrajectoryId>(size);
-    groups_.open(group_of(next_member_, size));
-  }
+  if (to_start_.empty()) begin_group();
   metrics_.gate_decision("grant", "capacity");
   ++running_;
-  const TrajectoryId id = next_member_++;
+  const TrajectoryId id = to_start_.front();
+  to_start_.pop_front();
   show();
   return id;
+}
+
+// The next one, or first what a killed service has left of one.
+void Gatekeeper::begin_group() {
+  gate_.acquire();
+  const int size = settings_.recipe.grouping.size;
+  if (!unfinished_.empty()) {
+    to_start_.assign(unfinished_.front().begin(), unfinished_.front().end());
+    unfinished_.pop_front();
+    return groups_.begin(group_of(to_start_.front(), size));
+  }
+  const TrajectoryId first = ledger_.next_group(size);
+  for (int member = 0; member < size; ++member) to_start_.push_back(first + static_cast<TrajectoryId>(member));
+  groups_.open(group_of(first, size));
 }
 
 void Gatekeeper::submit(std::vector<Submission> submissions) {
@@ -210,117 +217,6 @@ void Gatekeeper::close_group(ClosedGroup group) {
                          [&](const auto& other) { return other.front()->id > group.members.front()->id; });
   }
   queue_.insert(place, std::move(group.members));
-}
-
-// The queue's first group comes into the open step with those of its members that are fresh enough.
-void Gatekeeper::judge_next_group(double now) {
-  std::vector<TrajectoryPtr> stale;
-  const std::size_t before = step_.size();
-  for (TrajectoryPtr& member : queue_.front()) {
-    const int bound = member->environment == live_environment ? settings_.live.max_lag : settings_.max_lag;
-    const bool fresh =
-        lag_of(learner_, member->oldest_version(), member->newest_version()).total <= static_cast<Version>(bound);
-    judge(*member, fresh);
-    if (fresh) {
-      step_.push_back(member);
-      fresh_.push_back(std::move(member));
-    } else {
-      stale.push_back(std::move(member));
-      metrics_.gate_decision("reject", "stale");
-    }
-  }
-  queue_.pop_front();
-  if (!stale.empty()) settle(stale, Outcome::stale, "lag above max_lag");
-  if (step_.size() == before) return gate_.leave(1);
-  if (step_groups_++ == 0) step_started_ = now;
-}
-
-Taken Gatekeeper::take(int max, double now) {
-  Taken taken;
-  if (!may_take()) return taken;
-  if (step_groups_ == 0 && !may_begin()) return taken;
-  while (std::ssize(taken.trajectories) < max) {
-    while (fresh_.empty() && !queue_.empty() && step_groups_ < batch_) judge_next_group(now);
-    if (fresh_.empty()) break;
-    taken.trajectories.push_back(std::move(fresh_.front()));
-    fresh_.pop_front();
-  }
-  if (std::ssize(taken.trajectories) < max && step_groups_ < batch_) starved_ = true;
-  if (!taken.trajectories.empty()) passes_.insert(passes_.end(), taken.trajectories.size(), ++pass_);
-  show();
-  step_complete_ = may_complete() &&
-                   (step_groups_ >= batch_ || (step_groups_ >= min_batch_ && queue_.empty() && now >= step_deadline()));
-  taken.last = step_complete_;
-  return taken;
-}
-
-bool Gatekeeper::may_begin() const {
-  if (!pacing_.in_turns()) return true;
-  return std::ssize(queue_) >= batch_ && (in_order_ >= batch_ || all_came_in());
-}
-
-bool Gatekeeper::may_complete() const { return !held_ && fresh_.empty() && (!pacing_.in_turns() || all_came_in()); }
-
-double Gatekeeper::step_deadline() const {
-  return step_.empty() ? std::numeric_limits<double>::infinity() : step_started_ + settings_.max_wait_s;
-}
-
-void Gatekeeper::published(Version version) {
-  for (const TrajectoryPtr& trajectory : step_) {
-    if (trajectory->score.spec_version != 0) metrics_.reward_lag(trajectory->score.spec_version);  // 0: feedback
-    reward_.add(trajectory->score);
-  }
-  learner_ = version;
-  --steps_left_;
-  settle_step(Outcome::trained, "");
-  metrics_.lifetime_trained(ledger_.counts().trained);
-}
-
-void Gatekeeper::skipped(const std::string& reason) { settle_step(Outcome::skipped, reason); }
-
-// `step`: the batch that learned from them; 0 = they leave before they are trained.
-void Gatekeeper::settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason,
-                        std::uint64_t step) {
-  std::vector<TrajectoryId> ids;
-  for (const TrajectoryPtr& trajectory : trajectories) {
-    ids.push_back(trajectory->id);
-    metrics_.outcome(outcome, trajectory->action_tokens());
-  }
-  const auto started = std::chrono::steady_clock::now();
-  // In order: a batch must not be settled before the one before it.
-  expected<void> written =
-      unsettled_.empty() ? ledger_.settle(ids, outcome, reason, learner_, step, step > 0 ? passes_ : std::vector<int>())
-                         : fail(problem_);
-  if (!written && written.error().message.find("is not queued") != std::string::npos) {
-    log_error("gatekeeper", written.error().message);  // a bug; to try again would not help
-  } else if (!written) {
-    degraded(written.error().message);
-    unsettled_.push_back({ids, outcome, reason, learner_, step, step > 0 ? passes_ : std::vector<int>()});
-  }
-  metrics_.ledger_commit(std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(), ids.size());
-}
-
-void Gatekeeper::settle_step(Outcome outcome, const std::string& reason) {
-  settle(step_, outcome, reason, ++step_number_);
-  gate_.leave(step_groups_);
-  pacing_.step_over(std::exchange(starved_, false));
-  gate_.allow_ahead(pacing_.ahead());
-  step_.clear();
-  passes_.clear();
-  pass_ = 0;
-  step_groups_ = 0;
-  step_complete_ = false;
-  in_order_ = static_cast<int>(queue_.size());
-  show();
-}
-
-void Gatekeeper::judge(const Trajectory& trajectory, bool trained) {
-  std::map<Version, std::size_t> tokens_of;  // its action tokens by the version that sampled them
-  for (std::size_t t = 0; t < trajectory.versions.size(); ++t) {
-    if (trajectory.sequence.mask[t]) ++tokens_of[trajectory.versions[t]];
-  }
-  const Version newest = trajectory.newest_version();
-  for (const auto& [version, tokens] : tokens_of) metrics_.judged(lag_of(learner_, version, newest), tokens, trained);
 }
 
 void Gatekeeper::show() {

@@ -118,8 +118,13 @@ class Gatekeeper {
   void settle(const std::vector<TrajectoryPtr>& trajectories, Outcome outcome, const std::string& reason,
               std::uint64_t step = 0);
   void settle_step(Outcome outcome, const std::string& reason);
+  void begin_group();
+  void expire_waiting();
+  void rescore_waiting(const RewardSpec& spec, std::uint64_t version);
   void load_queue();
+  void reopen_unfinished_groups();
   void recover_open_groups();
+  std::vector<Trajectory> read_again(const std::vector<TrajectoryId>& ids);
   bool is_abandoned(const Trajectory& trajectory) const;
   bool may_take() const;
   bool may_begin() const;                                                // a step
@@ -136,7 +141,8 @@ class Gatekeeper {
   Pacing pacing_;
   StalenessGate gate_;  // in groups: running until a group closes, then queued until it is in a published version
   Groups groups_;
-  TrajectoryId next_member_ = 0, after_group_ = 0;  // permits left of the group that was opened last
+  std::deque<TrajectoryId> to_start_;                  // members of the group that was begun last, still without a permit
+  std::deque<std::vector<TrajectoryId>> unfinished_;  // groups of a killed service: members that are still to come in
   int running_ = 0;
   std::deque<std::vector<TrajectoryPtr>> queue_;  // closed groups
   std::deque<TrajectoryPtr> fresh_;               // of groups in the open step: judged, not yet handed out

@@ -1,6 +1,7 @@
 // What an operator may do to trajectories that wait: a shift that has them scored again or dropped, and forgetting a
 // client's.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "runtime/gatekeeper.hpp"
@@ -10,25 +11,31 @@ namespace millrace {
 
 namespace {
 
-// A group under another spec: its members' rewards, and what each knows of the others'.
+Trajectory scored_again(const Trajectory& old, const RewardSpec& spec, std::uint64_t version) {
+  Trajectory scored = old;
+  scored.score = spec.score(old.answer, old.expected);
+  scored.score.spec_version = version;
+  const double change = scored.score.total - old.score.total;
+  scored.sequence.rewards.back() += static_cast<float>(change);
+  scored.shaped_reward += change;
+  return scored;
+}
+
+// A closed group's members also know the others' rewards.
 std::vector<TrajectoryPtr> scored_again(const std::vector<TrajectoryPtr>& group, const RewardSpec& spec,
                                         std::uint64_t version) {
-  std::vector<std::shared_ptr<Trajectory>> members;
+  std::vector<Trajectory> members;
   std::vector<double> rewards;
   for (const TrajectoryPtr& old : group) {
-    auto member = std::make_shared<Trajectory>(*old);
-    member->score = spec.score(old->answer, old->expected);
-    member->score.spec_version = version;
-    const double change = member->score.total - old->score.total;
-    member->sequence.rewards.back() += static_cast<float>(change);
-    member->shaped_reward += change;
-    rewards.push_back(member->shaped_reward);
-    members.push_back(std::move(member));
+    members.push_back(scored_again(*old, spec, version));
+    rewards.push_back(members.back().shaped_reward);
   }
-  for (const auto& member : members) {
-    if (!member->group_rewards.empty()) member->group_rewards = rewards;
+  std::vector<TrajectoryPtr> scored;
+  for (Trajectory& member : members) {
+    if (!member.group_rewards.empty()) member.group_rewards = rewards;
+    scored.push_back(std::make_shared<const Trajectory>(std::move(member)));
   }
-  return {members.begin(), members.end()};
+  return scored;
 }
 
 }  // namespace
@@ -36,23 +43,47 @@ std::vector<TrajectoryPtr> scored_again(const std::vector<TrajectoryPtr>& group,
 void Gatekeeper::shift(const RewardSpec& spec, std::uint64_t version, InFlight in_flight, double at) {
   if (in_flight == InFlight::expire) {
     expire_before_ = at;
-    for (const auto& group : queue_) settle(group, Outcome::expired, preference_shift);
-    gate_.leave(static_cast<int>(queue_.size()));
-    queue_.clear();
-    show();
+    expire_waiting();
+  } else if (in_flight == InFlight::rescore) {
+    rescore_waiting(spec, version);
   }
-  if (in_flight != InFlight::rescore) return;
+}
+
+void Gatekeeper::expire_waiting() {
+  for (const auto& group : queue_) settle(group, Outcome::expired, preference_shift);
+  gate_.leave(static_cast<int>(queue_.size()));
+  queue_.clear();
+  std::vector<TrajectoryPtr> members;
+  groups_.filter([&](Trajectory& member) {
+    members.push_back(std::make_shared<const Trajectory>(std::move(member)));
+    return false;
+  });
+  if (!members.empty()) settle(members, Outcome::expired, preference_shift);
+  show();
+}
+
+void Gatekeeper::rescore_waiting(const RewardSpec& spec, std::uint64_t version) {
   std::vector<TrajectoryPtr> all;
-  std::deque<std::vector<TrajectoryPtr>> rescored;
+  std::deque<std::vector<TrajectoryPtr>> queue;
   for (const auto& group : queue_) {
-    rescored.push_back(scored_again(group, spec, version));
-    all.insert(all.end(), rescored.back().begin(), rescored.back().end());
+    queue.push_back(scored_again(group, spec, version));
+    all.insert(all.end(), queue.back().begin(), queue.back().end());
   }
-  if (auto written = ledger_.rescore(all); written) {
-    queue_ = std::move(rescored);
-  } else {
-    log_error("gatekeeper", written.error().message);  // they keep the score they have
+  std::map<TrajectoryId, TrajectoryPtr> members;  // of open groups
+  groups_.filter([&](Trajectory& member) {
+    const auto scored = std::make_shared<const Trajectory>(scored_again(member, spec, version));
+    members.emplace(member.id, scored);
+    all.push_back(scored);
+    return true;
+  });
+  if (auto written = ledger_.rescore(all); !written) {
+    return log_error("gatekeeper", written.error().message);  // they keep the score they have
   }
+  queue_ = std::move(queue);
+  groups_.filter([&](Trajectory& member) {
+    member = *members.at(member.id);
+    return true;
+  });
 }
 
 nlohmann::json Gatekeeper::forget(const std::vector<TrajectoryId>& ids) {

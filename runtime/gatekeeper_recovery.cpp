@@ -24,17 +24,60 @@ const char* name_of(GateMode mode) {
   return "unknown";
 }
 
-bool Gatekeeper::may_take() const {
-  if (step_complete_ || steps_left_ == 0 || mode_ == GateMode::paused || !problem_.empty()) return false;
-  return mode_ == GateMode::open || gate_.running() > 0;
-}
-
 bool Gatekeeper::is_abandoned(const Trajectory& trajectory) const {
   if (settings_.checkpoint.abandoned != "reject") return false;
   for (std::size_t t = 0; t < trajectory.versions.size(); ++t) {
     if (trajectory.sequence.mask[t] && !lineage_.today(trajectory.versions[t])) return true;
   }
   return false;
+}
+
+// Queued trajectories as the ledger has them, in today's counting of versions. Those that are not to be trained any more
+// are settled and left out.
+std::vector<Trajectory> Gatekeeper::read_again(const std::vector<TrajectoryId>& ids) {
+  std::vector<Trajectory> trajectories;
+  std::vector<TrajectoryPtr> abandoned;
+  std::vector<TrajectoryId> damaged;
+  for (const TrajectoryId id : ids) {
+    expected<Trajectory> read = ledger_.read(id);
+    if (!read) {
+      log_error("gatekeeper", read.error().message);
+      damaged.push_back(id);
+    } else if (is_abandoned(*read)) {
+      abandoned.push_back(std::make_shared<const Trajectory>(std::move(*read)));
+    } else {
+      renumber(*read, lineage_);
+      trajectories.push_back(std::move(*read));
+    }
+  }
+  if (!abandoned.empty()) settle(abandoned, Outcome::rolled_back, abandoned_reason);
+  if (!damaged.empty()) {
+    const auto written = ledger_.settle(damaged, Outcome::invalid, "its tokens cannot be read any more", learner_);
+    if (!written) log_error("gatekeeper", written.error().message);
+  }
+  return trajectories;
+}
+
+// They begin again when there is room for them, not sooner: what their sessions were made with is not yet there again.
+void Gatekeeper::reopen_unfinished_groups() {
+  const int size = settings_.recipe.grouping.size;
+  for (UnfinishedGroup& group : ledger_.unfinished_groups(size)) {
+    groups_.reopen(group_of(group.missing.front(), size), static_cast<int>(group.missing.size()),
+                   read_again(group.queued));
+    unfinished_.push_back(std::move(group.missing));
+  }
+}
+
+// Members that have come in are read again: what was renumbered before a fork has to be so from the start.
+void Gatekeeper::recover_open_groups() {
+  std::map<TrajectoryId, Trajectory> today;
+  for (Trajectory& member : read_again(groups_.waiting())) today.emplace(member.id, std::move(member));
+  groups_.filter([&](Trajectory& member) {
+    const auto found = today.find(member.id);
+    if (found == today.end()) return false;
+    member = std::move(found->second);
+    return true;
+  });
 }
 
 // Queued trajectories of the ledger, as groups in the order in which they were accepted. Those of groups that are still
@@ -48,35 +91,19 @@ void Gatekeeper::load_queue() {
   step_groups_ = 0;
   step_complete_ = false;
   in_order_ = 0;
-  recover_open_groups();
-  std::vector<TrajectoryPtr> abandoned;
-  std::vector<TrajectoryId> damaged;
+  const auto group = [&](TrajectoryId id) { return group_of(id, settings_.recipe.grouping.size); };
+  std::vector<TrajectoryId> queued = ledger_.queued();
+  std::erase_if(queued, [&](TrajectoryId id) { return groups_.is_open(group(id)); });
   std::map<TrajectoryId, std::vector<Trajectory>> members;
   std::vector<TrajectoryId> order;  // groups, by their last member
-  for (const TrajectoryId id : ledger_.queued()) {
-    const TrajectoryId group = group_of(id, settings_.recipe.grouping.size);
-    if (groups_.is_open(group)) continue;
-    expected<Trajectory> read = ledger_.read(id);
-    if (!read) {
-      log_error("gatekeeper", read.error().message);
-      damaged.push_back(id);
-    } else if (is_abandoned(*read)) {
-      abandoned.push_back(std::make_shared<const Trajectory>(std::move(*read)));
-    } else {
-      renumber(*read, lineage_);
-      members[group].push_back(std::move(*read));
-      std::erase(order, group);
-      order.push_back(group);
-    }
-  }
-  if (!abandoned.empty()) settle(abandoned, Outcome::rolled_back, abandoned_reason);
-  if (!damaged.empty()) {
-    const auto written = ledger_.settle(damaged, Outcome::invalid, "its tokens cannot be read any more", learner_);
-    if (!written) log_error("gatekeeper", written.error().message);
+  for (Trajectory& member : read_again(queued)) {
+    std::erase(order, group(member.id));
+    order.push_back(group(member.id));
+    members[group(member.id)].push_back(std::move(member));
   }
   if (pacing_.in_turns()) std::sort(order.begin(), order.end());
-  for (const TrajectoryId group : order) {
-    ClosedGroup closed = groups_.close(std::move(members[group]));
+  for (const TrajectoryId next : order) {
+    ClosedGroup closed = groups_.close(std::move(members[next]));
     if (closed.dropped.empty()) {
       queue_.push_back(std::move(closed.members));
     } else {
@@ -84,21 +111,6 @@ void Gatekeeper::load_queue() {
     }
   }
   gate_.requeue(static_cast<int>(queue_.size()));
-}
-
-// Members that have come in are read again: what was renumbered before a fork has to be so from the start.
-void Gatekeeper::recover_open_groups() {
-  std::vector<TrajectoryPtr> abandoned;
-  groups_.filter([&](Trajectory& member) {
-    if (expected<Trajectory> read = ledger_.read(member.id)) member = std::move(*read);
-    if (!is_abandoned(member)) {
-      renumber(member, lineage_);
-      return true;
-    }
-    abandoned.push_back(std::make_shared<const Trajectory>(member));
-    return false;
-  });
-  if (!abandoned.empty()) settle(abandoned, Outcome::rolled_back, abandoned_reason);
 }
 
 void RewardMean::add(const Score& score) {
@@ -146,6 +158,7 @@ expected<void> Gatekeeper::rolled_back(const CheckpointRow& row, Version resumed
   learner_ = resumed_as;
   step_number_ = checkpointed_ = row.step;
   reward_ = {};
+  recover_open_groups();
   load_queue();
   metrics_.rolled_back();
   metrics_.lifetime_trained(ledger_.counts().trained);

@@ -1,6 +1,7 @@
 #include "runtime/groups.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace millrace {
@@ -21,6 +22,12 @@ double overlong_penalty(std::size_t action_tokens, std::size_t limit, double sha
 }
 
 void Groups::open(TrajectoryId group) { open_.emplace(group, Open{grouping_.size, std::nullopt, {}}); }
+
+void Groups::reopen(TrajectoryId group, int missing, std::vector<Trajectory> members) {
+  open_.emplace(group, Open{missing, std::numeric_limits<double>::infinity(), std::move(members)});
+}
+
+void Groups::begin(TrajectoryId group) { open_.at(group).since.reset(); }
 
 std::optional<ClosedGroup> Groups::arrive(TrajectoryId group, std::optional<Trajectory> member) {
   const auto found = open_.find(group);
@@ -45,6 +52,14 @@ std::vector<ClosedGroup> Groups::expire(double now) {
     group = open_.erase(group);
   }
   return closed;
+}
+
+std::vector<TrajectoryId> Groups::waiting() const {
+  std::vector<TrajectoryId> ids;
+  for (const auto& [group, open] : open_) {
+    for (const Trajectory& member : open.members) ids.push_back(member.id);
+  }
+  return ids;
 }
 
 void Groups::filter(const std::function<bool(Trajectory& member)>& keep) {

@@ -36,6 +36,9 @@ class Groups {
 
   void open(TrajectoryId group);
   bool is_open(TrajectoryId group) const { return open_.contains(group); }
+  // One that a former service had opened, of which `missing` members have not come in. It cannot expire before begin().
+  void reopen(TrajectoryId group, int missing, std::vector<Trajectory> members);
+  void begin(TrajectoryId group);
 
   // A member of an open group has come in, or failed (none). Returns the group if that closed it.
   std::optional<ClosedGroup> arrive(TrajectoryId group, std::optional<Trajectory> member);
@@ -43,7 +46,8 @@ class Groups {
   std::vector<ClosedGroup> expire(double now);
   // What a group makes of its members, by the recipe.
   ClosedGroup close(std::vector<Trajectory> members) const;
-  // Members of open groups that have come in and that `keep` refuses count as failed from now on.
+  // Members of open groups that have come in. Those that `keep` refuses count as failed from now on.
+  std::vector<TrajectoryId> waiting() const;
   void filter(const std::function<bool(Trajectory& member)>& keep);
 
  private:

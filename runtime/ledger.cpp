@@ -76,20 +76,6 @@ json row_to_json(const Statement& row) {
   return document;
 }
 
-// Ids below the last one that have no row: their sessions were running when the service was killed. Sessions finish in
-// any order, but never further apart than this.
-std::deque<TrajectoryId> ids_given_back(const Database& database, std::int64_t last_id) {
-  constexpr std::int64_t furthest = 131072;
-  const std::int64_t from = std::max(fact(database, "pruned_to"), last_id - furthest);
-  auto rows = value_of(database.prepare("select id from trajectories where id > ?1 order by id"));
-  rows.bind(from);
-  std::deque<TrajectoryId> missing;
-  for (std::int64_t wanted = std::max<std::int64_t>(from, 0) + 1; value_of(rows.step()); ++wanted) {
-    for (; wanted < rows.integer(0); ++wanted) missing.push_back(static_cast<TrajectoryId>(wanted));
-  }
-  return missing;
-}
-
 LedgerCounts count_rows(const Database& database) {
   // accepted counts all rows by itself; it is not the sum of the others.
   auto rows =
@@ -127,37 +113,27 @@ expected<Ledger> Ledger::open(const std::string& state_directory) {
   const auto last_id = database->number("select max(id) from trajectories");
   const auto last_position = database->number("select max(position) from trajectories");
   if (!last_id || !last_position) return tl::unexpected(database->error());
-  auto state = std::make_unique<State>(State{std::move(*lock), std::move(*database), 0, {}, 0, {}, false});
-  state->last_id = static_cast<TrajectoryId>(*last_id);
+  auto state = std::make_unique<State>(State{std::move(*lock), std::move(*database), 0, 0, {}, false});
+  state->last_id = static_cast<TrajectoryId>(std::max(*last_id, fact(state->database, "pruned_to")));
   state->last_position = *last_position;
-  state->given_back = ids_given_back(state->database, *last_id);
   return Ledger(std::move(state));
 }
 
 expected<Ledger> Ledger::open_read_only(const std::string& state_directory) {
   auto database = open_ledger_file_read_only(state_directory);
   if (!database) return tl::unexpected(database.error());
-  return Ledger(std::make_unique<State>(State{std::nullopt, std::move(*database), 0, {}, 0, {}, false}));
+  return Ledger(std::make_unique<State>(State{std::nullopt, std::move(*database), 0, 0, {}, false}));
 }
 
 Ledger Ledger::forgetful() {
   return Ledger(
-      std::make_unique<State>(State{std::nullopt, value_of(open_ledger_in_memory()), 0, {}, 0, LedgerCounts{}, true}));
+      std::make_unique<State>(State{std::nullopt, value_of(open_ledger_in_memory()), 0, 0, LedgerCounts{}, true}));
 }
 
-TrajectoryId Ledger::next_id() {
-  State& s = *state_;
-  if (s.given_back.empty()) return ++s.last_id;
-  const TrajectoryId id = s.given_back.front();
-  s.given_back.pop_front();
-  return id;
-}
-
-void Ledger::keep_whole_groups(int size) {
-  const auto group = [size](TrajectoryId id) { return (id - 1) / static_cast<TrajectoryId>(size); };
-  std::map<TrajectoryId, int> missing;
-  for (const TrajectoryId id : state_->given_back) ++missing[group(id)];
-  std::erase_if(state_->given_back, [&](TrajectoryId id) { return missing[group(id)] < size; });
+TrajectoryId Ledger::next_group(int size) {
+  const TrajectoryId first = whole_groups(state_->last_id, size) + 1;
+  state_->last_id = first - 1 + static_cast<TrajectoryId>(size);
+  return first;
 }
 
 expected<void> Ledger::accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason) {

@@ -1,7 +1,7 @@
 #pragma once
 // The service's memory of trajectories: one SQLite file (WAL) that an operator can open with sqlite3. A trajectory is
 // accepted when its row is durable; afterwards its outcome is written once.
-#include <map>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +37,12 @@ struct Submission {
   std::string reason;
 };
 
+// A group of sessions not all of which had ended when the service was killed.
+struct UnfinishedGroup {
+  std::vector<TrajectoryId> missing;  // that have no row: all, or
+  std::vector<TrajectoryId> queued;   // these came in and wait for the others
+};
+
 class Ledger {
  public:
   // Opens or creates state_directory/ledger.sqlite. Errors: not writable, not a ledger, a newer format.
@@ -49,10 +55,10 @@ class Ledger {
   Ledger& operator=(Ledger&&) noexcept;
   ~Ledger();
 
-  // Grows for ever, over restarts; ids that a killed service had given out and that never came back go first, so that
-  // no task is left out.
-  TrajectoryId next_id();
-  void keep_whole_groups(int size);  // of those ids only groups come back of which no member came in
+  // The first of `size` consecutive ids, 1 more than a multiple of it. Grows for ever, over restarts.
+  TrajectoryId next_group(int size = 1);
+  // Groups of that size that are to be finished before others begin, so that no task is left out; oldest first.
+  std::deque<UnfinishedGroup> unfinished_groups(int size = 1) const;
   // Durable on return, all of them or none.
   expected<void> accept(const std::vector<Submission>& submissions);
   expected<void> accept(const Trajectory& trajectory, Outcome outcome, const std::string& reason);

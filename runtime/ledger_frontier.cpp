@@ -142,6 +142,34 @@ std::vector<Ledger::Learned> Ledger::batch(std::uint64_t step) const {
   return batch;
 }
 
+std::deque<UnfinishedGroup> Ledger::unfinished_groups(int size) const {
+  constexpr TrajectoryId furthest = 131072;  // sessions finish in any order, but never further apart than this
+  const TrajectoryId last = state_->last_id;
+  const auto pruned_to = static_cast<TrajectoryId>(fact(state_->database, "pruned_to"));
+  const TrajectoryId before = whole_groups(std::max(pruned_to, last > furthest ? last - furthest : 0), size);
+  auto rows = value_of(state_->database.prepare(
+      "select id, outcome = 'queued', outcome in ('trained', 'skipped', 'stale', 'group_dropped') from trajectories "
+      "where id > ?1 order by id"));
+  rows.bind(before);
+  bool more = value_of(rows.step());
+  std::deque<UnfinishedGroup> unfinished;
+  for (TrajectoryId id = before + 1; id <= last;) {
+    UnfinishedGroup group;
+    bool had_closed = false;  // without those that are missing: it had waited too long for them
+    for (int member = 0; member < size; ++member, ++id) {
+      if (!more || static_cast<TrajectoryId>(rows.integer(0)) != id) {
+        group.missing.push_back(id);
+        continue;
+      }
+      if (rows.integer(1) != 0) group.queued.push_back(id);
+      had_closed = had_closed || rows.integer(2) != 0;
+      more = value_of(rows.step());
+    }
+    if (!group.missing.empty() && !had_closed) unfinished.push_back(std::move(group));
+  }
+  return unfinished;
+}
+
 std::uint64_t Ledger::step() const { return static_cast<std::uint64_t>(fact(state_->database, "step")); }
 
 std::vector<TrajectoryId> Ledger::scored() const {

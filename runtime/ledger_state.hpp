@@ -1,6 +1,5 @@
 #pragma once
 // What is behind Ledger; for ledger*.cpp only.
-#include <deque>
 #include <optional>
 #include <stdexcept>
 
@@ -14,9 +13,8 @@ struct Ledger::State {
   std::optional<FolderLock> lock;  // none when read-only; outlives the database
   Database database;
   TrajectoryId last_id = 0;
-  std::deque<TrajectoryId> given_back;  // ids of sessions that a former process never finished
-  std::int64_t last_position = 0;       // in the order of acceptance
-  std::optional<LedgerCounts> counts;   // kept up to date by whoever writes
+  std::int64_t last_position = 0;      // in the order of acceptance
+  std::optional<LedgerCounts> counts;  // kept up to date by whoever writes
   bool forgetful = false;
 };
 
@@ -25,6 +23,12 @@ template <class T>
 T value_of(expected<T> result) {
   if (!result) throw std::runtime_error(result.error().message);
   return std::move(*result);
+}
+
+// So many ids make whole groups, the first `ids` of them included.
+inline TrajectoryId whole_groups(TrajectoryId ids, int size) {
+  const auto members = static_cast<TrajectoryId>(size);
+  return (ids + members - 1) / members * members;
 }
 
 // A number kept under a name; 0 where there is none yet.

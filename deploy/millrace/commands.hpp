@@ -26,6 +26,7 @@ struct CompareCommand {
   std::vector<std::string> variants;  // "name:key=value,key=value"; each is run with each recipe
   std::uint64_t steps = 100;          // published versions of each run
   int seeds = 1;                      // runs of each recipe; the config's seed and those after it
+  int patience_s = 600;               // a run without a step for so long is ended, with the steps it has
   std::string out;                    // folder; empty = compare/<preset>
   bool json = false;                  // one object a run on stdout
 };

@@ -131,8 +131,10 @@ class Progress {
   std::chrono::steady_clock::time_point shown_;
 };
 
-Run execute(const Plan& plan, std::uint64_t steps, std::size_t number, Progress& progress,
+Run execute(const Plan& plan, const CompareCommand& command, std::size_t number, Progress& progress,
             const std::atomic<bool>& stopped) {
+  const std::uint64_t steps = command.steps;
+  const std::chrono::seconds patience(command.patience_s);
   fs::create_directories(plan.folder);
   fs::remove_all(plan.folder / "state");
   write(plan.folder / "config.json", plan.config());
@@ -141,16 +143,24 @@ Run execute(const Plan& plan, std::uint64_t steps, std::size_t number, Progress&
       (plan.folder / "steps.jsonl").string(), (plan.folder / "log.txt").string());
   if (!child) return plan.run({}, child.error().message);
   std::optional<int> code;
+  std::size_t seen = 0;
+  auto moved = std::chrono::steady_clock::now();
+  bool stuck = false;
   while (!(code = child->ended())) {
-    if (stopped) child->send(SIGTERM);
-    progress.show(number, plan, read_run(plan), steps);
+    const Run so_far = read_run(plan);
+    const auto now = std::chrono::steady_clock::now();
+    if (so_far.steps.size() > seen) moved = now;
+    seen = so_far.steps.size();
+    stuck = now - moved > patience;
+    if (stuck || stopped) child->send(SIGTERM);
+    progress.show(number, plan, so_far, steps);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   Run run = read_run(plan);
   if (*code != 0) {
     run.failure = "exit code " + std::to_string(*code) + ": " + last_line(content_of(plan.folder / "log.txt"));
   } else if (run.steps.size() < steps) {
-    run.failure = "stopped";
+    run.failure = stuck ? "no step for " + std::to_string(command.patience_s) + " s" : "stopped";
   }
   return run;
 }
@@ -179,7 +189,7 @@ int compare(const CompareCommand& command) {
     // What an earlier call has finished with the very same config is not done again.
     Run run = read_run(plan);
     if (run.steps.size() < command.steps || content_of(plan.folder / "config.json") != plan.config()) {
-      run = execute(plan, command.steps, i, progress, stopped);
+      run = execute(plan, command, i, progress, stopped);
     } else {
       run.steps.resize(command.steps);
     }

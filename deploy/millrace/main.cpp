@@ -61,6 +61,11 @@ int main(int argc, char** argv) {
   compare_app->add_option("--seeds", comparison.seeds, "Runs of each recipe, with seeds of their own")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  compare_app
+      ->add_option("--patience", comparison.patience_s,
+                   "Seconds after which a run that makes no step is ended, with the steps it has")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   compare_app->add_option("--out", comparison.out,
                           "Folder of what is written; compare/<preset> if not given. Runs that "
                           "are complete there are not done again");

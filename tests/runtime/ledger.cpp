@@ -187,7 +187,7 @@ TEST_CASE("accepted = trained + queued + rejected after any sequence of operatio
   for (int i = 0; i < 400; ++i) {
     const auto choice = random() % 10;
     if (choice < 6) {
-      const TrajectoryId id = ledger.next_id();
+      const TrajectoryId id = ledger.next_group();
       const bool queue = random() % 4 != 0;
       REQUIRE(ledger.accept(trajectory(id), queue ? Outcome::queued : Outcome::invalid, ""));
       ++model.accepted;
@@ -224,7 +224,7 @@ TEST_CASE("every accept that returned is there after the process was killed") {
     auto ledger = Ledger::open(folder.path());
     if (!ledger) ::_exit(1);
     for (;;) {
-      const TrajectoryId id = ledger->next_id();
+      const TrajectoryId id = ledger->next_group();
       if (!ledger->accept(trajectory(id), Outcome::queued, "") || ::write(pipe[1], &id, sizeof id) < 0) ::_exit(2);
     }
   }
@@ -243,7 +243,7 @@ TEST_CASE("every accept that returned is there after the process was killed") {
   const std::uint64_t accepted = ledger.counts().accepted;
   CHECK(accepted >= returned);
   CHECK(accepted <= returned + 1);  // one may have been durable and not reported yet
-  CHECK(ledger.next_id() == accepted + 1);
+  CHECK(ledger.next_group() == accepted + 1);
   check_counts(ledger, {accepted, 0, accepted, 0});
 }
 
@@ -338,8 +338,8 @@ TEST_CASE("several submissions are one commit: all of them or none") {
 
 TEST_CASE("a forgetful ledger counts and keeps nothing") {
   Ledger ledger = Ledger::forgetful();
-  CHECK(ledger.next_id() == 1);
-  CHECK(ledger.next_id() == 2);
+  CHECK(ledger.next_group() == 1);
+  CHECK(ledger.next_group() == 2);
   for (TrajectoryId id = 1; id <= 3; ++id) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
   REQUIRE(ledger.accept(trajectory(4), Outcome::invalid, "sampling"));
   REQUIRE(ledger.settle({1, 2}, Outcome::trained, "", 1, 1));

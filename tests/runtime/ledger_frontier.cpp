@@ -8,15 +8,47 @@
 using namespace millrace;
 using testing::check_counts, testing::open_ledger, testing::trajectory;
 
-TEST_CASE("ids that a killed service had given out and that never came back are given out first") {
+TEST_CASE("what a killed service had given out and what never came back is known") {
   const TemporaryDirectory folder;
   {
     Ledger ledger = open_ledger(folder);
-    for (int i = 0; i < 6; ++i) ledger.next_id();
+    for (int i = 0; i < 6; ++i) ledger.next_group();
     for (const TrajectoryId id : {2, 3, 6}) REQUIRE(ledger.accept(trajectory(id), Outcome::queued, ""));
   }
   Ledger ledger = open_ledger(folder);
-  for (const TrajectoryId id : {1, 4, 5, 7, 8}) CHECK(ledger.next_id() == id);
+  std::vector<TrajectoryId> missing;
+  for (const UnfinishedGroup& group : ledger.unfinished_groups()) {
+    CHECK(group.queued.empty());
+    missing.insert(missing.end(), group.missing.begin(), group.missing.end());
+  }
+  CHECK(missing == std::vector<TrajectoryId>{1, 4, 5});
+  CHECK(ledger.next_group() == 7);
+}
+
+TEST_CASE("groups of a killed service: begun, half arrived, closed, cut at the end") {
+  const TemporaryDirectory folder;
+  {
+    Ledger ledger = open_ledger(folder);
+    const auto accept = [&](TrajectoryId id, Outcome outcome) { REQUIRE(ledger.accept(trajectory(id), outcome, "")); };
+    for (const TrajectoryId id : {1, 2, 3}) accept(id, Outcome::queued);                     // whole
+    for (const TrajectoryId id : {7, 9}) accept(id, Outcome::queued);                        // of 7, 8, 9
+    accept(11, Outcome::env_failed);                                                         // of 10, 11, 12
+    for (const TrajectoryId id : {13, 15}) accept(id, Outcome::queued);                      // closed without 14
+    REQUIRE(ledger.settle({13}, Outcome::trained, "", 1, 1));
+    for (const TrajectoryId id : {17, 18}) accept(id, Outcome::group_dropped);               // closed without 16
+    accept(19, Outcome::queued);                                                             // the last one
+  }
+  Ledger ledger = open_ledger(folder);
+  const auto unfinished = ledger.unfinished_groups(3);
+  using Ids = std::vector<TrajectoryId>;
+  REQUIRE(unfinished.size() == 4);
+  const std::pair<Ids, Ids> expected[] = {{{4, 5, 6}, {}}, {{8}, {7, 9}}, {{10, 12}, {}}, {{20, 21}, {19}}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(unfinished[i].missing == expected[i].first);
+    CHECK(unfinished[i].queued == expected[i].second);
+  }
+  CHECK(ledger.next_group(3) == 22);
+  CHECK(ledger.next_group(4) == 25);  // the size was changed
 }
 
 TEST_CASE("the frontier names the newest checkpoints and a fork goes back to one (B26)") {
@@ -154,7 +186,8 @@ TEST_CASE("retention removes what is old or too much, never what is queued or be
     return open_ledger(folder);
   }();
   check_counts(ledger, {9, 4, 4, 1});
-  CHECK(ledger.next_id() == 10);  // what was removed is no gap
+  CHECK(ledger.unfinished_groups().empty());  // what was removed is no gap
+  CHECK(ledger.next_group() == 10);
 }
 
 TEST_CASE("a ledger that is pruned stays of bounded size") {
@@ -164,7 +197,7 @@ TEST_CASE("a ledger that is pruned stays of bounded size") {
   constexpr std::int64_t most = 512 * 1024;
   for (int round = 0; round < 60; ++round) {
     std::vector<Submission> submissions;
-    for (int i = 0; i < 100; ++i) submissions.push_back({trajectory(ledger.next_id()), Outcome::invalid, ""});
+    for (int i = 0; i < 100; ++i) submissions.push_back({trajectory(ledger.next_group()), Outcome::invalid, ""});
     REQUIRE(ledger.accept(submissions));
     REQUIRE(ledger.prune(0, most, 0));
   }

@@ -42,8 +42,9 @@ struct Service {
   std::map<TrajectoryId, std::uint64_t> sampled_by;
   std::map<std::uint64_t, std::vector<TrajectoryId>> batches;
 
-  Service(int max_lag, int sessions, unsigned seed) : random(seed) {
+  Service(int max_lag, int sessions, unsigned seed, int group = 1) : random(seed) {
     settings.pacing = "lockstep";
+    settings.recipe.grouping.size = group;
     settings.batch = settings.min_batch = 6;
     settings.max_lag = max_lag;
     settings.sessions.limit = sessions;
@@ -138,14 +139,15 @@ TEST_CASE("lockstep: a batch is made while one is trained; a step waits for ever
 
 TEST_CASE("lockstep: a run that is killed again and again makes the very batches of one that is not") {
   for (const int max_lag : {0, 1, 4}) {
-    for (const int sessions : {2, 6, 40}) {
+    for (const auto& [sessions, group] : {std::pair{2, 1}, {6, 1}, {40, 1}, {2, 2}, {6, 3}, {40, 3}}) {
       CAPTURE(max_lag);
       CAPTURE(sessions);
-      Service straight(max_lag, sessions, 1);
+      CAPTURE(group);
+      Service straight(max_lag, sessions, 1, group);
       straight.run(20, 0);
       for (unsigned seed = 2; seed < 5; ++seed) {
         CAPTURE(seed);
-        Service killed(max_lag, sessions, seed);
+        Service killed(max_lag, sessions, seed, group);
         killed.run(20, 0.02);
         CHECK(killed.batches == straight.batches);
         for (const auto& [step, batch] : straight.batches) {

@@ -54,6 +54,10 @@ class Compare(unittest.TestCase):
         self.assertEqual(runs[1]["failure"], "")
         self.assertEqual(len(complaints(result)), 1, result.stderr)
 
+    def test_one_gets_nowhere(self):
+        runs, _ = self.compare("--recipes", "running_mean", "--set", "environment.name=live", "--patience", "2", code=1)
+        self.assertEqual([(run["steps"], run["failure"]) for run in runs], [(0, "no step for 2 s")])
+
     def test_unknown_recipe(self):
         _, result = self.compare("--recipes", "sao,ppo", code=2)
         self.assertIn('no recipe "ppo"', complaints(result)[0])
