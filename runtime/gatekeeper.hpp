@@ -141,7 +141,7 @@ class Gatekeeper {
   Pacing pacing_;
   StalenessGate gate_;  // in groups: running until a group closes, then queued until it is in a published version
   Groups groups_;
-  std::deque<TrajectoryId> to_start_;                  // members of the group that was begun last, still without a permit
+  std::deque<TrajectoryId> to_start_;  // members of the group that was begun last, still without a permit
   std::deque<std::vector<TrajectoryId>> unfinished_;  // groups of a killed service: members that are still to come in
   int running_ = 0;
   std::deque<std::vector<TrajectoryPtr>> queue_;  // closed groups

@@ -32,8 +32,8 @@ bool Gatekeeper::is_abandoned(const Trajectory& trajectory) const {
   return false;
 }
 
-// Queued trajectories as the ledger has them, in today's counting of versions. Those that are not to be trained any more
-// are settled and left out.
+// Queued trajectories as the ledger has them, in today's counting of versions. Those that are not to be trained any
+// more are settled and left out.
 std::vector<Trajectory> Gatekeeper::read_again(const std::vector<TrajectoryId>& ids) {
   std::vector<Trajectory> trajectories;
   std::vector<TrajectoryPtr> abandoned;

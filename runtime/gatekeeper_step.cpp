@@ -1,5 +1,5 @@
-// The gatekeeper's part in a step: what of the queue is fresh enough for it, when it is complete, and what becomes of its
-// trajectories.
+// The gatekeeper's part in a step: what of the queue is fresh enough for it, when it is complete, and what becomes of
+// its trajectories.
 #include <chrono>
 #include <map>
 #include <utility>

@@ -30,13 +30,13 @@ TEST_CASE("groups of a killed service: begun, half arrived, closed, cut at the e
   {
     Ledger ledger = open_ledger(folder);
     const auto accept = [&](TrajectoryId id, Outcome outcome) { REQUIRE(ledger.accept(trajectory(id), outcome, "")); };
-    for (const TrajectoryId id : {1, 2, 3}) accept(id, Outcome::queued);                     // whole
-    for (const TrajectoryId id : {7, 9}) accept(id, Outcome::queued);                        // of 7, 8, 9
-    accept(11, Outcome::env_failed);                                                         // of 10, 11, 12
-    for (const TrajectoryId id : {13, 15}) accept(id, Outcome::queued);                      // closed without 14
+    for (const TrajectoryId id : {1, 2, 3}) accept(id, Outcome::queued);  // whole
+    for (const TrajectoryId id : {7, 9}) accept(id, Outcome::queued);     // of 7, 8, 9
+    accept(11, Outcome::env_failed);                                      // of 10, 11, 12
+    for (const TrajectoryId id : {13, 15}) accept(id, Outcome::queued);   // closed without 14
     REQUIRE(ledger.settle({13}, Outcome::trained, "", 1, 1));
-    for (const TrajectoryId id : {17, 18}) accept(id, Outcome::group_dropped);               // closed without 16
-    accept(19, Outcome::queued);                                                             // the last one
+    for (const TrajectoryId id : {17, 18}) accept(id, Outcome::group_dropped);  // closed without 16
+    accept(19, Outcome::queued);                                                // the last one
   }
   Ledger ledger = open_ledger(folder);
   const auto unfinished = ledger.unfinished_groups(3);
