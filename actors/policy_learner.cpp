@@ -67,7 +67,8 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
                                                  GeneratorActor generator, ObserverActor observer) {
   die_of_exceptions(self, PolicyLearnerState::name);
   use_threads(setup.threads);
-  self->state.learner = std::make_unique<PolicyLearner>(*setup.model, setup.settings.policy, setup.settings.recipe);
+  self->state.learner = std::make_unique<PolicyLearner>(*setup.model, setup.settings.policy, setup.settings.recipe,
+                                                        setup.policy_replicas);
   self->state.mini_batches.emplace(*self->state.learner, setup.settings.recipe, setup.settings.pack);
   self->state.version = version_of(*setup.model->weights);
   const auto learn = [=](learn_atom, ValuedPack& pack) {

@@ -14,6 +14,7 @@
 
 #include "actors/spawn.hpp"
 #include "actors/timespan.hpp"
+#include "actors/together.hpp"
 #include "config/load.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/log.hpp"
@@ -132,8 +133,12 @@ expected<Service> Service::start(ServiceOptions options) {
   }
   expected<Ledger> ledger = Ledger::open(settings.state.directory);
   if (!ledger) return tl::unexpected(ledger.error());
-  expected<Resumption> resumption = resume(*ledger, CheckpointStore(settings.state.directory),
-                                           checksum_of(*model->weights), settings.pacing == "lockstep");
+  expected<Together> together = come_together(settings, *model);
+  if (!together) return tl::unexpected(together.error());
+  expected<Resumption> resumption = together->in_step([&](const Gather& gather) {
+    return resume(*ledger, CheckpointStore(settings.state.directory), checksum_of(*model->weights),
+                  settings.pacing == "lockstep", gather);
+  });
   const auto unusable = [&](const std::string& why) {
     return fail(settings.state.directory + ": cannot go on from it: " + why +
                 ": bring back what belongs to it, or start anew with --fresh or another state.directory");
@@ -171,7 +176,9 @@ expected<Service> Service::start(ServiceOptions options) {
               &state->events,
               &*state->asker,
               std::make_shared<const Redaction>(std::move(*redaction)),
-              state->options.learn};
+              state->options.learn,
+              together->value,
+              together->policy};
   State* raw = state.get();
   state->wiring = spawn_service(
       *state->system, parts, [raw](const StepReport& report) { raw->on_step(report); },

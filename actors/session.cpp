@@ -13,13 +13,18 @@ namespace {
 
 using Self = SessionActor::stateful_pointer<SessionState>;
 
+// Replicas have ids of their own each, and take turns in what is drawn by number.
+std::uint64_t among_replicas(const Settings& settings, std::uint64_t number) {
+  return number * static_cast<std::uint64_t>(settings.replicas.count) + static_cast<std::uint64_t>(settings.replicas.rank);
+}
+
 Sampling sampling_for(const Settings& settings, TrajectoryId id) {
   Sampling sampling;
   sampling.temperature = settings.generation.temperature;
   sampling.top_p = settings.generation.top_p;
   sampling.top_k = settings.generation.top_k;
   sampling.max_tokens = settings.generation.max_tokens;
-  sampling.seed = settings.seed * 0x9E3779B97F4A7C15ULL + id;
+  sampling.seed = settings.seed * 0x9E3779B97F4A7C15ULL + among_replicas(settings, id);
   return sampling;
 }
 
@@ -138,8 +143,8 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
         const Settings& settings = state.setup->settings;
         state.environment = state.setup->make_environment();
         // Members of a group get the same task. They sample with seeds of their own.
-        const expected<Task> task =
-            state.environment->reset(settings.seed + group_of(state.id, settings.recipe.grouping.size));
+        const TrajectoryId group = group_of(state.id, settings.recipe.grouping.size);
+        const expected<Task> task = state.environment->reset(settings.seed + among_replicas(settings, group));
         state.seconds.environment += state.lap();
         if (!task) return fail_environment(self, task.error());
         if (const auto begun = state.episode->begin(*task); !begun) return fail_environment(self, begun.error());

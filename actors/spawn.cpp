@@ -53,6 +53,17 @@ int threads_each(const Settings& settings) {
   return std::max(1, cores / 2);
 }
 
+// A learner that waits for other replicas does not hang.
+void wait_idly(Collective* replicas, const char* learner, BusyTime& busy, Metrics& metrics) {
+  if (!replicas) return;
+  replicas->on_wait([learner, &busy, &metrics, since = steady_now()](bool waiting) mutable {
+    const double now = steady_now();
+    if (!waiting) metrics.replica_wait(learner, now - since);
+    since = now;
+    busy.since_ns = waiting ? 0 : std::chrono::steady_clock::now().time_since_epoch().count();
+  });
+}
+
 }  // namespace
 
 caf::actor_system_config& configure(caf::actor_system_config& config) {
@@ -82,8 +93,11 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const GatekeeperActor gatekeeper_actor =
       system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
 
-  const LearnerSetup learner{parts.model,   latest,         settings,        threads_each(settings),
-                             parts.metrics, parts.activity, parts.pretrained};
+  const LearnerSetup learner{parts.model,          latest,           settings,
+                             threads_each(settings), parts.metrics, parts.activity,
+                             parts.pretrained,     parts.value_replicas, parts.policy_replicas};
+  wait_idly(parts.value_replicas.get(), "value", parts.activity->value_busy_ns, *parts.metrics);
+  wait_idly(parts.policy_replicas.get(), "policy", parts.activity->policy_busy_ns, *parts.metrics);
   const auto checkpoints = std::make_shared<const CheckpointerSetup>(CheckpointerSetup{
       gatekeeper_actor, value_at.actor, policy_at.actor, scorer_at.actor, CheckpointStore(settings.state.directory),
       parts.model->name, parts.incarnation, threads_each(settings), parts.metrics});

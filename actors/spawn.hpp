@@ -9,6 +9,7 @@
 #include <caf/fwd.hpp>
 
 #include "actors/protocol/interfaces.hpp"
+#include "models/collective.hpp"
 #include "runtime/activity.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/event_hub.hpp"
@@ -44,6 +45,7 @@ struct Parts {
   Asker* asker = nullptr;
   std::shared_ptr<const Redaction> redaction = nullptr;
   bool learn = true;  // false: no session begins
+  std::shared_ptr<Collective> value_replicas = nullptr, policy_replicas = nullptr;
 };
 
 // Where the history of the reward spec lies.

@@ -67,7 +67,11 @@ void start_learners(Self self, const Setup& setup) {
 }
 
 void start_again(Self self, const Setup& setup, std::size_t index) {
-  if (index + 1 == setup->roles.size()) return start_learners(self, setup);
+  const bool learners = index + 1 == setup->roles.size();
+  if (learners && setup->settings.replicas.count > 1) {
+    return setup->on_failure("a learner died, and replicas go on together: all have to be started again");
+  }
+  if (learners) return start_learners(self, setup);
   stand(self, setup, index, setup->roles[index].spawn(0));
   begin(self, setup, index);
 }

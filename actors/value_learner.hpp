@@ -6,6 +6,7 @@
 
 #include "actors/latest_weights.hpp"
 #include "actors/protocol/interfaces.hpp"
+#include "models/collective.hpp"
 #include "models/reward_baseline.hpp"
 #include "models/value_learner.hpp"
 #include "runtime/activity.hpp"
@@ -21,6 +22,8 @@ struct LearnerSetup {
   Metrics* metrics = nullptr;
   Activity* activity = nullptr;
   std::shared_ptr<const PretrainedValue> pretrained;  // where the critic starts; null: from the policy
+  // Those who learn with them in other services; null: nobody. Waiting for them is no work.
+  std::shared_ptr<Collective> value_replicas, policy_replicas;
 };
 
 struct ValueLearnerState {

@@ -230,6 +230,15 @@ std::vector<Field> fields_of(Settings& s) {
        "before the second start within a minute, twice as long each time, 5 at most"},
       {"supervision.hang_s", &s.supervision.hang_s, above_to(0, most_seconds), "seconds",
        "that one decode step or one pass of a learner may take; then the process ends"},
+
+      {"replicas.count", &s.replicas.count, from_to(1, 4096), "services",
+       "that learn as one, each from trajectories of its own; 1 = this one alone"},
+      {"replicas.rank", &s.replicas.rank, from_to(0, 4095), "", "which of them this is, from 0"},
+      {"replicas.address", &s.replicas.address, any(), "", "host:port at which rank 0 waits for the others"},
+      {"replicas.interface", &s.replicas.interface, any(), "",
+       "network interface that gradients go by; empty = the one of the host's name"},
+      {"replicas.timeout_s", &s.replicas.timeout_s, above_to(0, most_seconds), "seconds",
+       "to wait for the others, at the start and at a step; then the service ends"},
   };
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -168,6 +169,15 @@ bool is_loopback(const std::string& address) {
   return (numeric && address.starts_with("127.")) || address == "::1" || address == "localhost";
 }
 
+bool is_port_of_host(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  if (colon == 0 || colon == std::string::npos) return false;
+  int port = 0;
+  const char *begin = address.data() + colon + 1, *end = address.data() + address.size();
+  const auto [stop, error] = std::from_chars(begin, end, port);
+  return error == std::errc() && stop == end && port > 0 && port < 65536;
+}
+
 // What belongs together. Returns what is wrong; empty = nothing.
 std::string conflict(const Settings& s) {
   const RandomModelSettings& random = s.model.random;
@@ -199,6 +209,17 @@ std::string conflict(const Settings& s) {
   if (s.recipe.baseline.kind == "group" && grouping.size < 2) {
     return is("grouping.size", grouping.size) +
            ", but \"baseline.kind\" is \"group\": expected groups of at least 2, or another baseline";
+  }
+  if (s.replicas.rank >= s.replicas.count) {
+    return is("replicas.rank", s.replicas.rank) + ", but " + is("replicas.count", s.replicas.count) +
+           ": expected ranks from 0 to count - 1";
+  }
+  if (s.replicas.count > 1 && s.guard.action == "rollback") {
+    return quoted("guard.action") + " is \"rollback\", but " + is("replicas.count", s.replicas.count) +
+           ": expected warn or stop, one replica cannot go back without the others";
+  }
+  if (s.replicas.count > 1 && !is_port_of_host(s.replicas.address)) {
+    return quoted("replicas.address") + " is " + quoted(s.replicas.address) + ": expected host:port";
   }
   if (!is_loopback(s.http.address) && s.http.token_file.empty()) {
     return quoted("http.address") + " is " + quoted(s.http.address) +

@@ -160,6 +160,15 @@ struct DrainSettings {
   double grace_s = 25;  // seconds from the signal to the end, the last checkpoint included
 };
 
+// Services on several machines that learn as one: each makes trajectories of its own, gradients are added up.
+struct ReplicaSettings {
+  int count = 1;                            // services that learn together; 1 = this one alone
+  int rank = 0;                             // which of them this is, from 0
+  std::string address = "127.0.0.1:29500";  // host:port at which rank 0 waits for the others
+  std::string interface;                    // network interface gradients go by; empty = the host name's
+  double timeout_s = 1800;                  // seconds to wait for the others, at the start and at a step
+};
+
 struct Settings {
   std::string preset;  // name of the config file, without folder and ending; not a key of the file
   // Key "recipe" is its name; keys grouping.*, baseline.*, trust_region.* and loss.* overrule its numbers.
@@ -192,6 +201,7 @@ struct Settings {
   CheckpointSettings checkpoint;
   DrainSettings drain;
   SupervisionSettings supervision;
+  ReplicaSettings replicas;
 };
 
 }  // namespace millrace

@@ -227,6 +227,9 @@ LEARNING = board("learning", "Millrace / Learning", "Is what the learner does so
           q(f"60 * {rate('train_steps_skipped_total', 'learner')}", "{{learner}}, skipped"), low=0),
     lines("Time of a step", "p95 of the time a learner spends on the end of a batch.", "s",
           q(quantile(0.95, "train_step_duration_seconds", "learner"), "{{learner}}"), low=0),
+    lines("Waiting for other replicas", "Share of its time that a learner waits for the others' gradients; 0 for a service "
+          "that learns alone. High at all but one: that one is the slowest.", "percentunit",
+          q(rate("replica_wait_seconds_total", "learner"), "{{learner}}"), low=0, high=1),
     heatmap("Reward distribution", "Trajectories by total reward.", "none", "reward"),
     lines("Tokens of a trajectory", "Mean action tokens: a policy that writes ever longer or shorter shows here.", "none",
           q(mean("trajectory_tokens", outcome="trained"), "trained"), low=0),

@@ -85,6 +85,8 @@ void Critic::raise(double by) {
   masters_.back().add_(by);  // the bias, whose leaf shares its memory
 }
 
+double Critic::bias() const { return masters_.back().item<double>(); }
+
 void Critic::add_to(NamedTensors& tensors) const {
   for (std::size_t i = 0; i < masters_.size(); ++i) tensors.push_back({names_[i], masters_[i]});
   add_optimizer(tensors, *optimizer_, names_);

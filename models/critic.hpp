@@ -31,6 +31,9 @@ class Critic {
   // One update with that mean, given its norm. False where it is not finite: it is dropped, nothing changes.
   bool update(double norm, double tokens);
   void raise(double by);  // all values, at once
+  double bias() const;
+
+  const std::vector<at::Tensor>& gradients() const { return leaves_.gradients(); }
 
   // What a checkpoint holds: weights and optimizer, as handles.
   void add_to(NamedTensors& tensors) const;

@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "models/actions.hpp"
+#include "models/collective.hpp"
 #include "models/dtype.hpp"
 #include "models/leaves.hpp"
 #include "models/matrix_product.hpp"
@@ -45,8 +46,10 @@ at::Tensor logp_of(const Weights& weights, const at::Tensor& hidden, const Actio
 }  // namespace
 
 struct PolicyLearner::State {
-  State(const Model& model, const PolicySettings& policy_settings, const Recipe& policy_recipe)
-      : settings(policy_settings),
+  State(const Model& model, const PolicySettings& policy_settings, const Recipe& policy_recipe,
+        std::shared_ptr<Collective> other_replicas)
+      : replicas(std::move(other_replicas)),
+        settings(policy_settings),
         recipe(policy_recipe),
         objective(objective_of(recipe)),
         dtype(compute_dtype(policy_settings.dtype)),
@@ -115,6 +118,7 @@ struct PolicyLearner::State {
     return part;
   }
 
+  const std::shared_ptr<Collective> replicas;
   const PolicySettings settings;
   const Recipe recipe;
   const Objective& objective;
@@ -145,8 +149,9 @@ PolicySums& PolicySums::operator+=(const PolicySums& other) {
   return *this;
 }
 
-PolicyLearner::PolicyLearner(const Model& model, const PolicySettings& settings, const Recipe& recipe)
-    : state_(std::make_unique<State>(model, settings, recipe)) {}
+PolicyLearner::PolicyLearner(const Model& model, const PolicySettings& settings, const Recipe& recipe,
+                             std::shared_ptr<Collective> replicas)
+    : state_(std::make_unique<State>(model, settings, recipe, std::move(replicas))) {}
 
 PolicyLearner::~PolicyLearner() = default;
 
@@ -223,18 +228,25 @@ PolicyStep PolicyLearner::step(Version next) {
   const at::NoGradGuard no_gradient;
   PolicyStep result;
   result.sums = std::exchange(s.sums, {});
-  if (result.sums.tokens == 0) {
+  double tokens = result.sums.tokens, shares = result.sums.shares;
+  if (s.replicas) {
+    const auto of_all = s.replicas->sum(s.leaves.gradients(), {tokens, shares});
+    tokens = of_all[0];
+    shares = of_all[1];
+  }
+  if (tokens == 0) {
     result.skipped = "no action tokens";
     return result;
   }
-  result.gradient_norm = global_norm(s.leaves.gradients()) / result.sums.shares;
+  result.gradient_norm = global_norm(s.leaves.gradients()) / shares;
+  if (s.replicas) s.replicas->check_equal(result.gradient_norm);
   if (!std::isfinite(result.gradient_norm)) {
     s.leaves.drop_gradients();
     result.skipped = "non-finite gradient";
     return result;
   }
   s.gate.wait();
-  const double scale = clip_factor(result.gradient_norm, s.settings.max_gradient_norm) / result.sums.shares;
+  const double scale = clip_factor(result.gradient_norm, s.settings.max_gradient_norm) / shares;
   const SnapshotPtr published = s.sets.take(*s.current, next, s.dtype);
   const std::vector<at::Tensor> masters = tensors_of(published->weights, s.tied());
   s.optimizer.step(tensors_of(s.current->weights, s.tied()), s.leaves.gradients(), scale, masters);

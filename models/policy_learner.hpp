@@ -39,9 +39,13 @@ struct PolicyStep {
   PolicySums sums;
 };
 
+class Collective;
+
 class PolicyLearner {
  public:
-  PolicyLearner(const Model& model, const PolicySettings& settings, const Recipe& recipe);
+  // `replicas`: those whose gradients are added to its own at each step; null: it learns alone.
+  PolicyLearner(const Model& model, const PolicySettings& settings, const Recipe& recipe,
+                std::shared_ptr<Collective> replicas = nullptr);
   ~PolicyLearner();
 
   // Forward and backward of all given trajectories in one packed pass. advantages[i] has one entry a token of

@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "models/actions.hpp"
+#include "models/collective.hpp"
 #include "models/critic.hpp"
 #include "models/named_tensors.hpp"
 #include "models/objectives/explained_variance.hpp"
@@ -48,8 +49,12 @@ struct Arrived {
 }  // namespace
 
 struct ValueLearner::State {
-  State(const Model& model, const ValueSettings& settings, const Baseline& value_baseline)
-      : baseline(value_baseline), updates_per_step(settings.updates_per_step), critic(model.weights, settings) {}
+  State(const Model& model, const ValueSettings& settings, const Baseline& value_baseline,
+        std::shared_ptr<Collective> other_replicas)
+      : replicas(std::move(other_replicas)),
+        baseline(value_baseline),
+        updates_per_step(settings.updates_per_step),
+        critic(model.weights, settings) {}
 
   // What of a sequence is a transition stands in its mask: the actions or, in plain GAE, all from the first action on.
   Sequence with_transitions(Sequence sequence) const {
@@ -159,6 +164,18 @@ struct ValueLearner::State {
     tokens = advantage_squares = error_squares = 0;
   }
 
+  // The open batch becomes that of all replicas: gradients, counts, squares. Each has raised its critic by the level of
+  // the rewards that it has seen itself; they go on from the mean.
+  void join_replicas() {
+    if (!replicas) return;
+    const auto of_all = replicas->sum(critic.gradients(), {tokens, advantage_squares, error_squares, critic.bias()});
+    tokens = of_all[0];
+    advantage_squares = of_all[1];
+    error_squares = of_all[2];
+    critic.raise(of_all[3] / replicas->replicas() - critic.bias());
+  }
+
+  const std::shared_ptr<Collective> replicas;
   const Baseline baseline;
   const int updates_per_step;
   Critic critic;
@@ -175,8 +192,9 @@ struct ValueLearner::State {
   double error_squares = 0;
 };
 
-ValueLearner::ValueLearner(const Model& backbone, const ValueSettings& settings, const Baseline& baseline)
-    : state_(std::make_unique<State>(backbone, settings, baseline)) {}
+ValueLearner::ValueLearner(const Model& backbone, const ValueSettings& settings, const Baseline& baseline,
+                           std::shared_ptr<Collective> replicas)
+    : state_(std::make_unique<State>(backbone, settings, baseline, std::move(replicas))) {}
 
 ValueLearner::~ValueLearner() = default;
 
@@ -217,9 +235,11 @@ ValueStep ValueLearner::step(const std::function<void()>& between) {
   ValueStep result;
   for (auto& [values, returns] : s.seen) s.window.add(std::move(values), std::move(returns));
   result.explained_variance = s.window.value();
+  s.join_replicas();
   if (s.tokens > 0) {
     result.loss = 0.5 * s.error_squares / s.tokens;
     result.gradient_norm = s.critic.gradient_norm(s.tokens);
+    if (s.replicas) s.replicas->check_equal(result.gradient_norm);
   }
   result.skipped = s.tokens == 0 || !s.critic.update(result.gradient_norm, s.tokens);
   if (!result.skipped) {
@@ -229,6 +249,7 @@ ValueStep ValueLearner::step(const std::function<void()>& between) {
         between();
         Critic::backward(s.critic.values_of(part.sequences), part.targets);
       }
+      if (s.replicas) s.replicas->sum(s.critic.gradients());
       if (!s.critic.update(s.critic.gradient_norm(s.tokens), s.tokens)) break;
     }
   }

@@ -28,9 +28,13 @@ struct ValueStep {
   double advantage_rms = 1;       // the divisor of the next batch's advantages
 };
 
+class Collective;
+
 class ValueLearner {
  public:
-  ValueLearner(const Model& backbone, const ValueSettings& settings, const Baseline& baseline);
+  // `replicas`: as in PolicyLearner.
+  ValueLearner(const Model& backbone, const ValueSettings& settings, const Baseline& baseline,
+               std::shared_ptr<Collective> replicas = nullptr);
   ~ValueLearner();
 
   // One packed pass. A sequence with a non-finite reward takes no part in anything; its advantages are NaN at its

@@ -131,6 +131,8 @@ struct MetricFamilies {
       counters("train_steps_total", "Optimizer steps on a batch.", {"learner"}, singles(learners));
   Series<Counter> steps_skipped =
       counters("train_steps_skipped_total", "Batches that made no step.", {"learner"}, singles(learners));
+  Series<Counter> replica_wait = counters("replica_wait_seconds_total", "Time a learner waited for other replicas.",
+                                          {"learner"}, singles(learners));
   Series<Histogram> step_duration = histograms("train_step_duration_seconds", "Time a learner spent on a step.",
                                                {"learner", "phase"}, pairs(learners, {"update"}), second_buckets);
   Series<Gauge> last_step = gauges("train_last_step_timestamp_seconds",

@@ -161,6 +161,10 @@ void Metrics::explained_variance(double ratio) { state_->explained_variance.Set(
 
 void Metrics::step_skipped(const char* learner) { state_->steps_skipped.at({learner}).Increment(); }
 
+void Metrics::replica_wait(const char* learner, double seconds) {
+  state_->replica_wait.at({learner}).Increment(seconds);
+}
+
 void Metrics::evaluated(const Evaluation& evaluation) {
   state_->evaluation_version.Set(static_cast<double>(evaluation.version));
   state_->evaluation_reward.Set(evaluation.reward_mean);

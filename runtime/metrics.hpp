@@ -70,6 +70,7 @@ class Metrics {
                    double masked_high_tokens);
   void explained_variance(double ratio);  // of a batch's values before their update; NaN where undefined
   void step_skipped(const char* learner);
+  void replica_wait(const char* learner, double seconds);
   void guard_alarm();
   void evaluated(const Evaluation& evaluation);
   void publish(bool ok, double seconds, double pause_seconds);

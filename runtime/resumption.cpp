@@ -1,5 +1,7 @@
 #include "runtime/resumption.hpp"
 
+#include <algorithm>
+
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -22,20 +24,40 @@ expected<StoredCheckpointPtr> newest_whole(const CheckpointStore& store, const s
 
 }  // namespace
 
-expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::uint64_t model, bool repeats) {
+expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::uint64_t model, bool repeats,
+                            const Gather& gather) {
   const expected<LedgerPast> past = ledger.begin_incarnation(model);
   if (!past) return tl::unexpected(past.error());
-  const std::vector<CheckpointRow> rows = ledger.checkpoints();
+  std::vector<CheckpointRow> rows = ledger.checkpoints();
   std::vector<std::string> names;
   for (const CheckpointRow& row : rows) names.push_back(row.name);
   if (auto cleaned = store.keep_only(names); !cleaned) return tl::unexpected(cleaned.error());
   expected<StoredCheckpointPtr> checkpoint = newest_whole(store, rows);
   if (!checkpoint) return tl::unexpected(checkpoint.error());
+  const auto step_of = [](const StoredCheckpointPtr& stored) { return stored ? stored->row.step : 0; };
 
-  const CheckpointRow from = *checkpoint ? (*checkpoint)->row : CheckpointRow{};
+  const auto published = gather(static_cast<std::int64_t>(past->published));
+  const auto steps = gather(static_cast<std::int64_t>(step_of(*checkpoint)));
+  const auto in_order = gather(past->clean && past->step == step_of(*checkpoint));
+  const auto equal = [](const std::vector<std::int64_t>& numbers) {
+    return std::equal(numbers.begin() + 1, numbers.end(), numbers.begin());
+  };
   Resumption resumption{*checkpoint, past->incarnation, past->published};
-  if (past->clean && past->step == from.step) return resumption;
-  resumption.version = past->published + 2;
+  if (equal(published) && equal(steps) && std::find(in_order.begin(), in_order.end(), 0) == in_order.end()) {
+    return resumption;
+  }
+  const auto common = static_cast<std::uint64_t>(*std::min_element(steps.begin(), steps.end()));
+  if (common < step_of(*checkpoint)) {
+    std::erase_if(rows, [&](const CheckpointRow& row) { return row.step > common; });
+    checkpoint = newest_whole(store, rows);
+    if (!checkpoint) return tl::unexpected(checkpoint.error());
+  }
+  if (!equal(gather(static_cast<std::int64_t>(step_of(*checkpoint))))) {
+    return fail("the replicas have no checkpoint of the same step (a larger checkpoint.keep keeps more of them)");
+  }
+  const CheckpointRow from = *checkpoint ? (*checkpoint)->row : CheckpointRow{};
+  resumption.checkpoint = *checkpoint;
+  resumption.version = static_cast<Version>(*std::max_element(published.begin(), published.end())) + 2;
   const expected<int> queued_again = ledger.fork(from, resumption.version, repeats);
   if (!queued_again) return tl::unexpected(queued_again.error());
   log_warning("service", "the service before ended without a last checkpoint: version " +

@@ -26,9 +26,12 @@ auto answer(const HttpExchange& exchange) {
                                            {"step", reply.row.step},
                                            {"policy_version", reply.policy_version}}));
     }
-    const bool unknown = reply.fault == CheckpointFault::unknown_version;
-    exchange.reply(unknown ? http_error(404, reply.error, "not_found_error", "version")
-                           : http_error(503, reply.error, "server_error"));
+    switch (reply.fault) {
+      case CheckpointFault::unknown_version:
+        return exchange.reply(http_error(404, reply.error, "not_found_error", "version"));
+      case CheckpointFault::refused: return exchange.reply(http_error(409, reply.error, "conflict_error"));
+      case CheckpointFault::failed: return exchange.reply(http_error(503, reply.error, "server_error"));
+    }
   };
 }
 

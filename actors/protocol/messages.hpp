@@ -133,7 +133,7 @@ struct CheckpointDone {
   std::string error;  // empty = done
 };
 // What an operator gets who asked for a checkpoint or a rollback.
-enum class CheckpointFault { unknown_version, failed };
+enum class CheckpointFault { unknown_version, refused, failed };
 struct CheckpointReply {
   CheckpointRow row;
   Version policy_version = 0;  // in force now

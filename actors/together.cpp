@@ -1,0 +1,54 @@
+#include "actors/together.hpp"
+
+#include <xxhash.h>
+
+#include "config/load.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+// What has to be the same for all replicas to take the same step.
+std::uint64_t digest_of(const Settings& settings, const Model& model) {
+  const nlohmann::json all = to_json(settings);
+  nlohmann::json shared = {{"replicas", settings.replicas.count}, {"weights", checksum_of(*model.weights)}};
+  for (const char* key : {"recipe", "seed", "grouping", "baseline", "trust_region", "loss", "policy", "value"}) {
+    shared[key] = all.at(key);
+  }
+  const std::string text = shared.dump();
+  return XXH3_64bits(text.data(), text.size());
+}
+
+expected<std::vector<std::int64_t>> digests(const Together& together, std::uint64_t own) {
+  return together.in_step(
+      [own](const Gather& gather) { return expected<std::vector<std::int64_t>>(gather(static_cast<std::int64_t>(own))); });
+}
+
+}  // namespace
+
+expected<Together> come_together(const Settings& settings, const Model& model) {
+  Together together;
+  if (settings.replicas.count == 1) return together;
+  log_info("service", "waits for " + std::to_string(settings.replicas.count - 1) + " other replicas at " +
+                          settings.replicas.address);
+  const expected<Replicas> replicas = Replicas::join(settings.replicas);
+  if (!replicas) return tl::unexpected(replicas.error());
+  for (auto& [name, channel] : {std::pair{"start", &together.start}, {"value", &together.value}, {"policy", &together.policy}}) {
+    auto opened = replicas->open(name);
+    if (!opened) return tl::unexpected(opened.error());
+    *channel = std::move(*opened);
+  }
+  const auto told = digests(together, digest_of(settings, model));
+  if (!told) return tl::unexpected(told.error());
+  for (std::size_t rank = 0; rank < told->size(); ++rank) {
+    if (told->at(rank) != told->front()) {
+      return fail("replica " + std::to_string(rank) + " and replica 0 cannot learn together: they differ in the model, " +
+                  "the seed, or in grouping, baseline, trust_region, loss, policy or value");
+    }
+  }
+  log_info("service", "learns together with " + std::to_string(settings.replicas.count - 1) + " other replicas");
+  return together;
+}
+
+}  // namespace millrace
