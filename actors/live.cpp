@@ -176,7 +176,13 @@ LiveActor::behavior_type live(Self self, std::shared_ptr<const LiveSetup> setup)
         teach(self, gatekeeper, metrics);
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
       },
-      [=](open_atom, const Opening& opening) { return open(self->state, *setup->tokenizer, opening); },
+      [=](open_atom, const Opening& opening) {
+        if (opening.session_key.empty()) {
+          const auto rated = self->state.interactions->asked(opening.client, opening.messages, unix_now());
+          if (good(rated) && *rated > 0) teach(self, gatekeeper, metrics);
+        }
+        return open(self->state, *setup->tokenizer, opening);
+      },
       [self](store_atom, const Interaction& interaction) { good(self->state.interactions->record(interaction)); },
       [=](feedback_atom, const Feedback& feedback) {
         LiveAnswer answer = answer_or_fault(self->state.interactions->feedback(feedback, unix_now()));

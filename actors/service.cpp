@@ -144,6 +144,9 @@ expected<Service> Service::start(ServiceOptions options) {
                 ": bring back what belongs to it, or start anew with --fresh or another state.directory");
   };
   if (!resumption) return unusable(resumption.error().message);
+  if (auto own = ledger->become_replica(settings.replicas.rank, resumption->version); !own) {
+    return unusable(own.error().message);
+  }
 
   if (!resumption->checkpoint) model->weights = renumbered(*model->weights, resumption->version);
   expected<Interactions> interactions = Interactions::open(settings.state.directory, settings.live);

@@ -55,6 +55,11 @@ struct LiveSettings {
   double expire_s = 3600;   // seconds after an answer until its feedback comes too late; also an idle session's end
   int client_limit = 0;     // trajectories an hour that one client may teach; 0 = any number
   double max_reward = 10;   // largest reward, either sign, that feedback may give: none outshouts all others
+  // What a named client's answer is worth whom it was not good enough to leave it at: it asked for another one; it said
+  // nothing more within so many seconds, and rated nothing. 0 = that says nothing.
+  double regenerated_reward = 0;
+  double abandoned_reward = 0;
+  double abandoned_after_s = 600;
   std::string redact_file;  // rules of what must not be kept (runtime/live/redaction.hpp); empty = none
   // The newest policy answers this share of clients, the last good one the rest, until both have been rated so often:
   // then the newest becomes the good one, unless its mean rating is worse by more than the margin. Share 1: no canary.
@@ -133,6 +138,8 @@ struct HttpSettings {
   std::string certificate_file;       // PEM, with its chain: TLS instead of bare HTTP; needs key_file
   std::string key_file;               // PEM
   double requests_per_second = 2000;  // of all callers together, probes not counted; 0 = no limit
+  // Of each client (x-millrace-client, where its token does not name it), or else of each token; 0 = no limit.
+  double client_requests_per_second = 0;
 };
 
 struct StateSettings {

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::array roles{Role::read, Role::feedback, Role::admin};
+constexpr std::array roles{Role::client, Role::read, Role::feedback, Role::admin};
 
 bool same_secret(std::string_view given, std::string_view secret) {
   unsigned difference = given.size() != secret.size();
@@ -29,6 +29,7 @@ const Role* role_of(const std::string& name) {
 
 const char* name_of(Role role) {
   switch (role) {
+    case Role::client: return "client";
     case Role::read: return "read";
     case Role::feedback: return "feedback";
     case Role::admin: return "admin";
@@ -52,8 +53,9 @@ expected<std::vector<Caller>> read_callers(const std::string& file) {
       caller = {fields[0], Role::admin, "admin"};
     } else if (const Role* role = role_of(fields[0]); role && fields.size() <= 3) {
       caller = {fields[1], *role, fields.size() == 3 ? fields[2] : fields[0]};
+      if (*role == Role::client && fields.size() < 3) return fail(where + ": a client's token needs its name");
     } else {
-      return fail(where + ": expected ROLE TOKEN [NAME] with the role read, feedback or admin, or a token alone");
+      return fail(where + ": expected ROLE TOKEN [NAME] with the role client, read, feedback or admin, or a token alone");
     }
     for (const Caller& other : callers) {
       if (other.token == caller.token) return fail(where + ": this token stands twice");
@@ -74,10 +76,16 @@ const Caller* find_caller(const std::vector<Caller>& callers, std::string_view a
   return found;
 }
 
-Role role_needed(std::string_view method, std::string_view path) {
-  if (method == "GET" || method == "HEAD") return Role::read;
-  const bool talks = path.starts_with("/v1/") || path.starts_with("/rl/") || path == "/chat/completions";
-  return talks ? Role::feedback : Role::admin;
+bool may(Role role, std::string_view method, std::string_view path) {
+  const bool looks = method == "GET" || method == "HEAD";
+  const bool talks = path.starts_with("/v1/") || path == "/chat/completions";
+  switch (role) {
+    case Role::client: return talks;
+    case Role::read: return looks;
+    case Role::feedback: return looks || talks || path.starts_with("/rl/");
+    case Role::admin: return true;
+  }
+  return false;
 }
 
 bool RateLimit::allow(Time now) {
@@ -87,6 +95,15 @@ bool RateLimit::allow(Time now) {
   if (left_ < 1) return false;
   left_ -= 1;
   return true;
+}
+
+bool RateLimits::allow(const std::string& caller, RateLimit::Time now) {
+  if (rate_ <= 0) return true;
+  if (limits_.size() >= sweep_at_) {
+    std::erase_if(limits_, [now](const auto& entry) { return entry.second.rested(now); });
+    sweep_at_ = std::max<std::size_t>(1024, 2 * limits_.size());
+  }
+  return limits_.try_emplace(caller, rate_).first->second.allow(now);
 }
 
 }  // namespace millrace

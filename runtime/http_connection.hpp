@@ -123,18 +123,28 @@ class StreamConnection : public Connection {
     const std::string_view method(head.method_string().data(), head.method_string().size());
     const HttpOrigin origin{request_.path, field(http::field::host), field(http::field::origin),
                             field(http::field::authorization), method};
-    if (auto answer = refusal(shared_.rules, origin, request_.who)) return refuse(std::move(*answer));
-    if (!is_probe(request_.path) && !shared_.rate.allow(std::chrono::steady_clock::now())) {
-      HttpResponse answer =
-          http_error(429, "too many requests a second (http.requests_per_second)", "overloaded_error");
-      answer.headers["Retry-After"] = "1";
-      return refuse(std::move(answer));
+    if (auto answer = refusal(shared_.rules, origin, request_.sender)) return refuse(std::move(*answer));
+    if (!is_probe(request_.path)) {
+      const auto now = std::chrono::steady_clock::now();
+      if (!shared_.rate.allow(now)) return too_many("http.requests_per_second");
+      const auto named = head["x-millrace-client"];
+      const std::string client = !request_.sender.client.empty() ? request_.sender.client
+                                 : !named.empty()                ? std::string(named)
+                                                                 : request_.sender.name;
+      if (!shared_.client_rates.allow(client, now)) return too_many("http.client_requests_per_second");
     }
     if (probes_only_ && !is_probe(request_.path)) {
       return refuse(http_error(503, "too many connections: try again later", "overloaded_error"));
     }
     if (beast::iequals(head[http::field::expect], "100-continue")) return write_continue();
     read_body();
+  }
+
+  void too_many(const char* limit) {
+    HttpResponse answer =
+        http_error(429, std::string("too many requests a second (") + limit + ")", "overloaded_error");
+    answer.headers["Retry-After"] = "1";
+    refuse(std::move(answer));
   }
 
   void write_continue() {

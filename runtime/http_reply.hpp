@@ -45,6 +45,7 @@ class Reply {
 struct Shared {
   HttpRules rules;
   RateLimit rate{0};
+  RateLimits client_rates{0};
   HttpHandler handler;
   std::unordered_set<std::shared_ptr<Connection>> connections;
   bool stopping = false;

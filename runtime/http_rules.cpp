@@ -57,8 +57,8 @@ expected<std::string> decode(std::string_view text) {
 
 bool is_probe(std::string_view path) { return path == "/livez" || path == "/readyz"; }
 
-std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request, std::string& who) {
-  who = rules.loopback ? "loopback" : "anybody";
+std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request, HttpSender& sender) {
+  sender.name = rules.loopback ? "loopback" : "anybody";
   if (rules.loopback && !request.host.empty()) {
     const std::string name = host_name(request.host);
     if (name != "localhost" && name != "127.0.0.1" && name != "::1" && name != lower_case(rules.address)) {
@@ -80,11 +80,11 @@ std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& re
     response.headers["WWW-Authenticate"] = "Bearer realm=\"millrace\"";
     return response;
   }
-  who = caller->name;
-  if (const Role needed = role_needed(request.method, request.path); caller->role < needed) {
-    return http_error(
-        403, std::string("this token may ") + name_of(caller->role) + ", but the call needs " + name_of(needed),
-        "permission_error", "Authorization");
+  sender.name = caller->name;
+  if (caller->role == Role::client) sender.client = caller->name;
+  if (!may(caller->role, request.method, request.path)) {
+    return http_error(403, std::string("a token of the role ") + name_of(caller->role) + " may not make this call",
+                      "permission_error", "Authorization");
   }
   return std::nullopt;
 }

@@ -32,10 +32,8 @@ struct HttpOrigin {
 
 // The answer that turns the request away, none if it may pass:
 // 421 for a foreign name on loopback (a web page that rebinds its name to 127.0.0.1), 403 for a page of another origin
-// there, 401 without a token, 403 with one whose role is not enough. `who`: the caller's name.
-std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request, std::string& who);
-
-bool is_probe(std::string_view path);  // open to everybody, and served when all other connections are taken
+// there, 401 without a token, 403 with one whose role is not enough. Otherwise `sender` becomes who it is from.
+std::optional<HttpResponse> refusal(const HttpRules& rules, const HttpOrigin& request, HttpSender& sender);
 
 bool is_probe(std::string_view path);  // open to everybody, and served when all other connections are taken
 

@@ -89,6 +89,7 @@ expected<HttpServer> HttpServer::listen(const HttpSettings& settings, HttpHandle
   state->self = std::shared_ptr<asio::io_context>(state, &state->context);
   state->shared.rules = {ip.is_loopback(), address, {}};
   state->shared.rate = RateLimit(settings.requests_per_second);
+  state->shared.client_rates = RateLimits(settings.client_requests_per_second);
   state->shared.handler = std::move(handler);
   if (!settings.token_file.empty()) {
     auto callers = read_callers(settings.token_file);

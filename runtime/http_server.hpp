@@ -12,6 +12,11 @@
 
 namespace millrace {
 
+struct HttpSender {
+  std::string name = "loopback";  // of the token it came with
+  std::string client;             // where the token is one client's, who that is
+};
+
 struct HttpRequest {
   std::string method;
   std::string path;                            // without the query
@@ -19,7 +24,7 @@ struct HttpRequest {
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
   std::shared_ptr<HttpCaller> caller;  // set by the server
-  std::string who = "loopback";        // name of the token it came with
+  HttpSender sender;
 };
 
 struct HttpResponse {

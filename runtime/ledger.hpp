@@ -74,6 +74,8 @@ class Ledger {
   // The frontier: a service that is killed goes on from the newest checkpoint named here. (ledger_frontier.cpp)
   // `model`: checksum of the weights it starts from. Errors: the ledger is another model's.
   expected<LedgerPast> begin_incarnation(std::uint64_t model);
+  // Where this is a copy of another replica's ledger, what is queued is that one's to learn from: it is settled here.
+  expected<void> become_replica(int rank, Version version);
   expected<void> end_incarnation();                // in order: nothing was published after the newest checkpoint
   std::vector<CheckpointRow> checkpoints() const;  // of the surviving lineage, newest first
   // And forgets all but the newest `keep` and, of those rewarded under the same spec, the best `keep_best`.

@@ -58,6 +58,15 @@ expected<LedgerPast> Ledger::begin_incarnation(std::uint64_t model) {
   return past;
 }
 
+expected<void> Ledger::become_replica(int rank, Version version) {
+  const std::int64_t was = fact(state_->database, "replica"), is = rank + 1;  // 0: nobody's yet
+  if (was != 0 && was != is) {
+    const auto settled = settle(queued(), Outcome::expired, "another replica learns from it", version);
+    if (!settled) return settled;
+  }
+  return set_fact(state_->database, "replica", is);
+}
+
 expected<void> Ledger::end_incarnation() { return set_fact(state_->database, "clean", 1); }
 
 std::vector<CheckpointRow> Ledger::checkpoints() const {

@@ -30,11 +30,12 @@ void serve(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exch
                          setup.live,
                          self->address(),
                          session_key_of(exchange.request),
-                         header(exchange.request, "x-millrace-client"),
+                         exchange.request.sender.client,
                          may_remember(setup.settings, exchange.request),
                          true,
                          setup.redaction,
                          exchange};
+  if (asking.client.empty()) asking.client = header(exchange.request, "x-millrace-client");
   if (asking.client.empty()) asking.client = parsed->user;
   asking.newest = meets_canary(setup.settings.live, asking.client.empty() ? random_name("") : asking.client);
   const std::string id = (parsed->chat ? "chatcmpl-" : "cmpl-") + std::to_string(self->state.next_completion++);

@@ -83,7 +83,7 @@ bool fits(std::string_view pattern, std::string_view path) {
 // What changes the service under /admin is told to the log, with who did it; a dry run changes nothing.
 void audit(const HttpRequest& request, int status) {
   if (request.method == "GET" || !request.path.starts_with("/admin/") || request.path.ends_with("/dry-run")) return;
-  log_info("audit", request.who + " " + request.method + " " + request.path + " -> " + std::to_string(status));
+  log_info("audit", request.sender.name + " " + request.method + " " + request.path + " -> " + std::to_string(status));
 }
 
 // The reply, with its count and duration under the route's own name, and its audit line.

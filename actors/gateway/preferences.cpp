@@ -77,7 +77,7 @@ expected<SpecChange> parse_change(const HttpRequest& request) {
   auto body = parse_json(request.body, "body");
   if (!body) return tl::unexpected(body.error());
   if (!body->is_object()) return fail("the body must be {\"spec\": NAME} or a reward spec");
-  change.who = request.who;
+  change.who = request.sender.name;
   if (!body->contains("spec")) {
     change.spec = std::move(*body);
     return change;
@@ -172,7 +172,7 @@ void post_spec_rollback(GatewaySelf self, const GatewaySetup& setup, const HttpE
     }
     change.restore = version->get<std::uint64_t>();
   }
-  change.who = exchange.request.who;
+  change.who = exchange.request.sender.name;
   change.why = *why;
   send_change(self, setup, exchange, std::move(change));
 }

@@ -20,6 +20,7 @@ struct Interaction {
   std::string client;    // whose it is; may be empty
   std::string session;   // of /rl/start_session; empty where there is none
   std::string dialogue;  // dialogue_key of the conversation with this answer at its end
+  std::string question;  // ... and without it; empty where it is no conversation
   Tokens prompt;
   SampledTokens sampled;
   double temperature = 1;

@@ -48,6 +48,10 @@ class Interactions {
   // The last recorded answer of this conversation: what was said so far, as the tokens it was said in.
   std::optional<Interaction> find_dialogue(const std::string& key);
 
+  // A named client begins to wait for an answer to these messages: the conversation goes on, or an answer it had before
+  // was not what it wanted (live.regenerated_reward). Returns how many were rated by that.
+  expected<int> asked(const std::string& client, const std::vector<Message>& messages, double now);
+
   // 200 taken, or a repeat of what was; 404 unknown; 409 contradicts a final one; 410 too late.
   expected<LiveAnswer> feedback(const Feedback& feedback, double now);
 
@@ -71,7 +75,7 @@ class Interactions {
   expected<std::vector<Assigned>> assigned();
   expected<void> unassign(std::int64_t lesson);
 
-  // Forgets the content of what is too old for feedback; open sessions that nobody used end. Returns how many expired.
+  // Rates what was abandoned, and forgets the content of what is too old for feedback; open sessions that nobody used end. Returns how many expired.
   expected<int> expire(double now);
 
   // All that is kept of a client: {"interactions", "lessons", "trajectories": [ids]}; then its content is deleted.

@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::int64_t format_version = 1;  // PRAGMA user_version
+constexpr std::int64_t format_version = 2;  // PRAGMA user_version
 
 constexpr const char* schema = R"(
 create table interactions (
@@ -17,8 +17,11 @@ create table interactions (
   state text not null,                         -- open, closed (has its final reward, or its session ended), expired
   reward real,
   created real not null,                       -- Unix seconds of its answer
-  body text                                    -- JSON: tokens, log-probs, versions, words; null: forgotten
+  body text,                                   -- JSON: tokens, log-probs, versions, words; null: forgotten
+  question text not null default '',           -- key of the conversation up to what this answers
+  continued integer not null default 0         -- its client has said something since
 ) strict;
+create index interactions_by_question on interactions (question);
 create index interactions_by_dialogue on interactions (dialogue);
 create index interactions_by_session on interactions (session);
 create index interactions_by_client on interactions (client);
@@ -44,6 +47,13 @@ create index lessons_by_state on lessons (state, number);
 create index lessons_by_client on lessons (client, state);
 )";
 
+// From format 1.
+constexpr const char* upgrade = R"(
+alter table interactions add column question text not null default '';
+alter table interactions add column continued integer not null default 0;
+create index interactions_by_question on interactions (question);
+)";
+
 }  // namespace
 
 std::string random_name(const std::string& prefix) {
@@ -67,9 +77,9 @@ expected<Database> open_live_file(const std::string& directory) {
     return fail(file + ": format " + std::to_string(*format) + ", this program knows " +
                 std::to_string(format_version) + ": use the newer millrace that wrote it");
   }
-  if (*format == 0) {
+  if (*format < format_version) {
     std::string all = "begin; ";
-    all.append(schema).append("pragma user_version = ").append(std::to_string(format_version)).append("; commit;");
+    all.append(*format == 0 ? schema : upgrade).append("pragma user_version = ").append(std::to_string(format_version)).append("; commit;");
     if (ready = database->execute(all.c_str()); !ready) return tl::unexpected(ready.error());
   }
   return database;

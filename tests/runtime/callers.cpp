@@ -40,18 +40,25 @@ TEST_CASE("a token file names callers and their roles") {
 TEST_CASE("a wrong line of a token file is named") {
   CHECK(read("boss secret\n").error().message.find("/token:1: expected ROLE TOKEN [NAME]") != std::string::npos);
   CHECK(read("x\nread a b c\n").error().message.find("/token:2") != std::string::npos);
+  CHECK(read("client secret\n").error().message.find("/token:1: a client's token needs its name") != std::string::npos);
   CHECK(read("same\nread same\n").error().message.find("twice") != std::string::npos);
   CHECK(read("# nobody\n").error().message.find("missing or empty") != std::string::npos);
 }
 
-TEST_CASE("what a call needs") {
-  CHECK(role_needed("GET", "/admin/v1/status") == Role::read);
-  CHECK(role_needed("HEAD", "/metrics") == Role::read);
-  CHECK(role_needed("POST", "/v1/chat/completions") == Role::feedback);
-  CHECK(role_needed("POST", "/rl/start_session") == Role::feedback);
-  CHECK(role_needed("PUT", "/admin/v1/reward-spec") == Role::admin);
-  CHECK(role_needed("POST", "/v1") == Role::admin);
-  CHECK(role_needed("BREW", "/") == Role::admin);
+TEST_CASE("what a role may do") {
+  const std::pair<const char*, const char*> looks{"GET", "/admin/v1/status"}, scrapes{"HEAD", "/metrics"},
+      talks{"POST", "/v1/chat/completions"}, begins{"POST", "/rl/start_session"}, lists{"GET", "/v1/models"},
+      shifts{"PUT", "/admin/v1/reward-spec"}, other{"POST", "/v1"}, brews{"BREW", "/"};
+  const auto all = {looks, scrapes, talks, begins, lists, shifts, other, brews};
+  const auto allowed = [&](Role role) {
+    std::string answers;
+    for (const auto& [method, path] : all) answers += may(role, method, path) ? '+' : '-';
+    return answers;
+  };
+  CHECK(allowed(Role::client) == "--+-+---");
+  CHECK(allowed(Role::read) == "++--+---");
+  CHECK(allowed(Role::feedback) == "+++++---");
+  CHECK(allowed(Role::admin) == "++++++++");
 }
 
 TEST_CASE("a rate limit lets bursts through and refills") {
@@ -67,4 +74,18 @@ TEST_CASE("a rate limit lets bursts through and refills") {
   CHECK_FALSE(limit.allow(now));
   RateLimit none(0);
   for (int i = 0; i < 1000; ++i) CHECK(none.allow(now));
+}
+
+TEST_CASE("each client has a rate of its own, and who has been quiet is forgotten") {
+  RateLimits limits(2);
+  RateLimit::Time now{1h};
+  for (int i = 0; i < 2; ++i) CHECK(limits.allow("ada", now));
+  CHECK_FALSE(limits.allow("ada", now));
+  CHECK(limits.allow("bob", now));
+  for (int i = 0; i < 100'000; ++i) {
+    now += 1ms;
+    limits.allow("client-" + std::to_string(i), now);
+  }
+  CHECK(limits.remembered() < 4096);
+  CHECK(limits.allow("ada", now));
 }

@@ -137,11 +137,12 @@ TEST_CASE("a role does what it may, and the page's own files are open") {
   const TemporaryDirectory folder;
   HttpSettings settings;
   settings.token_file = folder.path() + "/token";
-  std::ofstream(settings.token_file) << "read r-token scraper\nfeedback f-token app\nadmin a-token alice\n";
-  std::string who;
+  std::ofstream(settings.token_file) << "client c-token ada\nread r-token scraper\nfeedback f-token app\nadmin a-token alice\n";
+  std::string who, client;
   const HttpServer server = serve(
       [&](const HttpRequest& request, const HttpReply& reply) {
-        who = request.who;
+        who = request.sender.name;
+        client = request.sender.client;
         say_ok(request, reply);
       },
       settings);
@@ -155,6 +156,10 @@ TEST_CASE("a role does what it may, and the page's own files are open") {
   CHECK(who == "scraper");
   CHECK(status("r-token", "POST", "/v1/feedback") == 403);
   CHECK(status("f-token", "POST", "/v1/feedback") == 200);
+  CHECK(client.empty());
+  CHECK(status("c-token", "POST", "/v1/feedback") == 200);
+  CHECK(client == "ada");
+  CHECK(status("c-token", "GET", "/admin/v1/trajectories") == 403);
   CHECK(status("f-token", "PUT", "/admin/v1/reward-spec") == 403);
   CHECK(status("a-token", "PUT", "/admin/v1/reward-spec") == 200);
   CHECK(who == "alice");
@@ -184,10 +189,23 @@ TEST_CASE("more requests a second than allowed are refused, probes never") {
   for (int i = 0; i < 20; ++i) CHECK(get(server, "/livez").status == 200);
 }
 
+TEST_CASE("one client that asks too often is refused, the others are not") {
+  HttpSettings settings;
+  settings.client_requests_per_second = 5;
+  const HttpServer server = serve(say_ok, settings);
+  HttpCall call = call_to(server, "/v1/models");
+  call.headers = {{"X-Millrace-Client", "mallory"}};
+  int refused = 0;
+  for (int i = 0; i < 20; ++i) refused += http_call(call)->status == 429;
+  CHECK(refused >= 10);
+  call.headers = {{"X-Millrace-Client", "ada"}};
+  CHECK(http_call(call)->status == 200);
+}
+
 TEST_CASE("on loopback a web page can neither rebind its name nor call from elsewhere") {
   const auto status = [](HttpOrigin request, bool loopback = true) {
-    std::string who;
-    const auto answer = refusal({loopback, "127.0.0.2", {}}, request, who);
+    HttpSender sender;
+    const auto answer = refusal({loopback, "127.0.0.2", {}}, request, sender);
     return answer ? answer->status : 200;
   };
   for (const char* host :

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/sqlite.hpp"
 #include "tests/temporary_directory.hpp"
 
 using namespace millrace;
@@ -261,4 +262,74 @@ TEST_CASE("what is kept of a client can be seen and is deleted") {
   CHECK(report["trajectories"] == nlohmann::json{17});
   CHECK_FALSE(world.learn(18));
   CHECK(world.feedback("c", 1) == 404);
+}
+
+TEST_CASE("what a client says without a rating: asking again, and leaving") {
+  LiveSettings rules;
+  rules.regenerated_reward = -0.5;
+  rules.abandoned_reward = -0.1;
+  rules.abandoned_after_s = 60;
+  World world(rules);
+  const std::vector<Message> hello{{"user", "hello"}}, answered{{"user", "hello"}, {"assistant", "hi"}},
+      more{{"user", "hello"}, {"assistant", "hi"}, {"user", "and?"}};
+  const auto record = [&](const char* id, const std::string& client, const std::vector<Message>& question) {
+    Interaction said = answer(id, {1, 2}, {3});
+    said.client = client;
+    said.question = dialogue_key(client, question);
+    std::vector<Message> whole = question;
+    whole.push_back({"assistant", "hi"});
+    said.dialogue = dialogue_key(client, whole);
+    REQUIRE(world.live.record(said));
+  };
+  const auto next_reward = [&]() -> std::optional<double> {
+    const auto lesson = world.learn(1);
+    return lesson ? lesson->run.front().reward : std::nullopt;
+  };
+  record("first", "ada", hello);
+  record("other", "bob", hello);   // the same words of somebody else
+  record("nobody's", "", hello);
+  CHECK(world.live.asked("", hello, 110) == 0);
+  CHECK(world.live.asked("ada", hello, 110) == 1);
+  CHECK(next_reward() == -0.5);
+  CHECK(world.live.asked("ada", hello, 111) == 0);     // once
+  CHECK(world.feedback("first", 1) == 409);            // it has its final reward
+  CHECK(world.feedback("first", -0.5) == 200);
+  record("second", "ada", hello);
+  CHECK(world.feedback("second", 1) == 200);
+  CHECK(next_reward() == 1.0);
+  CHECK(world.live.asked("ada", hello, 120) == 0);     // who has rated has said it
+  record("third", "ada", hello);
+  CHECK(world.live.asked("ada", more, 130) == 0);      // the conversation goes on
+  record("fourth", "ada", more);
+  REQUIRE(world.live.expire(150));
+  CHECK_FALSE(next_reward());
+  REQUIRE(world.live.expire(170));                     // bob, and ada after "and?", have left
+  CHECK(next_reward() == -0.1);
+  CHECK(next_reward() == -0.1);
+  CHECK_FALSE(next_reward());
+  CHECK(world.feedback("third", 1) == 200);            // not abandoned, still to be rated
+  CHECK(world.feedback("nobody's", 1) == 200);
+
+  World off;
+  CHECK(off.live.asked("ada", hello, 110) == 0);
+}
+
+TEST_CASE("a state of format 1 is brought up to date") {
+  const TemporaryDirectory directory;
+  {
+    auto live = *Interactions::open(directory.path(), {});
+    REQUIRE(live.record(answer("old", {1}, {2})));
+  }
+  {
+    const auto file = *Database::open(directory.path() + "/live.sqlite", SQLITE_OPEN_READWRITE);
+    REQUIRE(file.execute(
+        "create table kept as select id, client, session, dialogue, state, reward, created, body from interactions;"
+        "drop table interactions;"
+        "create table interactions (id text primary key, client text not null, session text not null, dialogue text not "
+        "null, state text not null, reward real, created real not null, body text) strict;"
+        "insert into interactions select * from kept; drop table kept; pragma user_version = 1"));
+  }
+  auto live = *Interactions::open(directory.path(), {});
+  CHECK(live.feedback({"old", 1, true}, 150)->status == 200);
+  REQUIRE(live.record(answer("new", {1}, {2})));
 }

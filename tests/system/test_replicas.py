@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class Replicas(unittest.TestCase):
             self.addCleanup(log.close)
             process = subprocess.Popen([PROGRAM, "serve", TINY, *words, *arguments, *(only_second if rank else ())],
                                        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=log)
+            self.addCleanup(process.wait)
             self.addCleanup(process.kill)
             processes.append(process)
         return processes
@@ -75,8 +77,8 @@ class Replicas(unittest.TestCase):
         self.assertEqual(newest[0][0], newest[1][0])
         self.assertTrue(newest[0][1] == newest[1][1], "policies")
         self.assertTrue(newest[0][2] == newest[1][2], "critics")
-        answers = [self.ask(rank, "select answer from trajectories where outcome = 'trained' order by id") for rank in (0, 1)]
-        self.assertGreater(len(answers[0]), 100)
+        answers = [self.ask(rank, "select answer from trajectories where outcome = 'trained' order by id desc") for rank in (0, 1)]
+        self.assertGreater(len(answers[0]), 60)
         self.assertNotEqual(answers[0][:16], answers[1][:16])
 
     def test_learn_as_one(self):
@@ -98,6 +100,32 @@ class Replicas(unittest.TestCase):
         self.end(self.start("--steps", "6"))
         self.assertIn("queued again", self.log(0))
         self.check_as_one()
+
+    def test_stopped(self):
+        """Told to end, one may have been waiting for the other's last step: both go on from the same one."""
+        processes = self.start()
+        wait_until(lambda: all("listening on" in self.log(rank) for rank in (0, 1)), "both run")
+        time.sleep(1)
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(60)
+        self.end(self.start("--steps", "6"))
+        self.check_as_one()
+
+    def test_newcomer(self):
+        """One with nothing must not take the others back to the start."""
+        self.end(self.start("--steps", "4"))
+        shutil.rmtree(self.states[1])
+        for rank, process in enumerate(self.start("--steps", "2")):
+            self.assertNotEqual(process.wait(60), 0)
+            self.assertIn("replica 1 begins with an empty state", self.log(rank))
+        shutil.rmtree(self.states[1])
+        shutil.copytree(self.states[0], self.states[1])
+        self.end(self.start("--steps", "6"))
+        self.check_as_one()
+        left = self.ask(1, "select count(*) from trajectories where reason = 'another replica learns from it'")
+        self.assertGreater(left[0][0], 0)
 
     def test_unlike(self):
         processes = self.start("--steps", "2", only_second=("--set", "policy.lr=1e-6"))
