@@ -39,7 +39,7 @@ struct GatekeeperState {
   std::deque<caf::typed_response_promise<bool>> drains_wanted;
   std::vector<FinishedSession> arrived;  // since the last commit
   bool last_checkpoint_failed = false;
-  int replicas = 1;  // that learn together
+  int replicas = 1;                        // that learn together
   std::optional<CheckpointOrder> working;  // what the checkpointer is at
 
   void serve();  // answers all who can be answered now

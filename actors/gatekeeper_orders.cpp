@@ -1,5 +1,5 @@
-// The gatekeeper's part in what learners and checkpointer do together: checkpoints, rollbacks, recovery, the last step of
-// a drain.
+// The gatekeeper's part in what learners and checkpointer do together: checkpoints, rollbacks, recovery, the last step
+// of a drain.
 #include "actors/gatekeeper.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/log.hpp"

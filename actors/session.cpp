@@ -15,7 +15,8 @@ using Self = SessionActor::stateful_pointer<SessionState>;
 
 // Replicas have ids of their own each, and take turns in what is drawn by number.
 std::uint64_t among_replicas(const Settings& settings, std::uint64_t number) {
-  return number * static_cast<std::uint64_t>(settings.replicas.count) + static_cast<std::uint64_t>(settings.replicas.rank);
+  return number * static_cast<std::uint64_t>(settings.replicas.count) +
+         static_cast<std::uint64_t>(settings.replicas.rank);
 }
 
 Sampling sampling_for(const Settings& settings, TrajectoryId id) {

@@ -93,9 +93,9 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const GatekeeperActor gatekeeper_actor =
       system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
 
-  const LearnerSetup learner{parts.model,          latest,           settings,
-                             threads_each(settings), parts.metrics, parts.activity,
-                             parts.pretrained,     parts.value_replicas, parts.policy_replicas};
+  const LearnerSetup learner{parts.model,          latest,         settings,         threads_each(settings),
+                             parts.metrics,        parts.activity, parts.pretrained, parts.value_replicas,
+                             parts.policy_replicas};
   wait_idly(parts.value_replicas.get(), "value", parts.activity->value_busy_ns, *parts.metrics);
   wait_idly(parts.policy_replicas.get(), "policy", parts.activity->policy_busy_ns, *parts.metrics);
   const auto checkpoints = std::make_shared<const CheckpointerSetup>(CheckpointerSetup{

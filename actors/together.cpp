@@ -21,8 +21,9 @@ std::uint64_t digest_of(const Settings& settings, const Model& model) {
 }
 
 expected<std::vector<std::int64_t>> digests(const Together& together, std::uint64_t own) {
-  return together.in_step(
-      [own](const Gather& gather) { return expected<std::vector<std::int64_t>>(gather(static_cast<std::int64_t>(own))); });
+  return together.in_step([own](const Gather& gather) {
+    return expected<std::vector<std::int64_t>>(gather(static_cast<std::int64_t>(own)));
+  });
 }
 
 }  // namespace
@@ -34,7 +35,8 @@ expected<Together> come_together(const Settings& settings, const Model& model) {
                           settings.replicas.address);
   const expected<Replicas> replicas = Replicas::join(settings.replicas);
   if (!replicas) return tl::unexpected(replicas.error());
-  for (auto& [name, channel] : {std::pair{"start", &together.start}, {"value", &together.value}, {"policy", &together.policy}}) {
+  for (auto& [name, channel] :
+       {std::pair{"start", &together.start}, {"value", &together.value}, {"policy", &together.policy}}) {
     auto opened = replicas->open(name);
     if (!opened) return tl::unexpected(opened.error());
     *channel = std::move(*opened);
@@ -43,7 +45,8 @@ expected<Together> come_together(const Settings& settings, const Model& model) {
   if (!told) return tl::unexpected(told.error());
   for (std::size_t rank = 0; rank < told->size(); ++rank) {
     if (told->at(rank) != told->front()) {
-      return fail("replica " + std::to_string(rank) + " and replica 0 cannot learn together: they differ in the model, " +
+      return fail("replica " + std::to_string(rank) +
+                  " and replica 0 cannot learn together: they differ in the model, " +
                   "the seed, or in grouping, baseline, trust_region, loss, policy or value");
     }
   }

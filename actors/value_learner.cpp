@@ -105,7 +105,8 @@ ValueLearnerActor::behavior_type value_learner(Self self, LearnerSetup setup, Ga
   use_threads(setup.threads);
   const Baseline& baseline = setup.settings.recipe.baseline;
   if (baseline.kind == "value") {
-    self->state.learner = std::make_unique<ValueLearner>(*setup.model, setup.settings.value, baseline, setup.value_replicas);
+    self->state.learner =
+        std::make_unique<ValueLearner>(*setup.model, setup.settings.value, baseline, setup.value_replicas);
     self->state.warmup_left = setup.settings.value.warmup_steps;
     if (setup.pretrained) {
       const auto restored = self->state.learner->restore(setup.pretrained->tensors.tensors());

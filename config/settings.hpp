@@ -51,10 +51,10 @@ struct SessionSettings {
 
 // Traffic from applications that is trained on once its feedback comes.
 struct LiveSettings {
-  int max_lag = 64;         // versions its tokens may be behind the learner: feedback comes late
-  double expire_s = 3600;   // seconds after an answer until its feedback comes too late; also an idle session's end
-  int client_limit = 0;     // trajectories an hour that one client may teach; 0 = any number
-  double max_reward = 10;   // largest reward, either sign, that feedback may give: none outshouts all others
+  int max_lag = 64;        // versions its tokens may be behind the learner: feedback comes late
+  double expire_s = 3600;  // seconds after an answer until its feedback comes too late; also an idle session's end
+  int client_limit = 0;    // trajectories an hour that one client may teach; 0 = any number
+  double max_reward = 10;  // largest reward, either sign, that feedback may give: none outshouts all others
   // What a named client's answer is worth whom it was not good enough to leave it at: it asked for another one; it said
   // nothing more within so many seconds, and rated nothing. 0 = that says nothing.
   double regenerated_reward = 0;

@@ -74,8 +74,9 @@ void Collective::check_equal(double number) {
   const auto own = std::bit_cast<std::int64_t>(number);
   for (const std::int64_t other : gather(own)) {
     if (other == own) continue;
-    throw std::runtime_error("the replicas have computed different numbers from the same gradients: they need machines of "
-                             "one type and the same threads");
+    throw std::runtime_error(
+        "the replicas have computed different numbers from the same gradients: they need machines of "
+        "one type and the same threads");
   }
 }
 
@@ -92,8 +93,8 @@ expected<Replicas> Replicas::join(const ReplicaSettings& settings) {
   options.numWorkers = static_cast<std::size_t>(settings.count);
   options.timeout = timeout_of(settings);
   try {
-    auto store = std::make_unique<Store>(
-        Store{c10::make_intrusive<c10d::TCPStore>(settings.address.substr(0, colon), options)});
+    auto store =
+        std::make_unique<Store>(Store{c10::make_intrusive<c10d::TCPStore>(settings.address.substr(0, colon), options)});
     return Replicas(std::move(store), settings);
   } catch (const std::exception& error) {
     return fail("replicas.address " + settings.address + ": the " + std::to_string(settings.count) +

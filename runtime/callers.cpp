@@ -55,7 +55,8 @@ expected<std::vector<Caller>> read_callers(const std::string& file) {
       caller = {fields[1], *role, fields.size() == 3 ? fields[2] : fields[0]};
       if (*role == Role::client && fields.size() < 3) return fail(where + ": a client's token needs its name");
     } else {
-      return fail(where + ": expected ROLE TOKEN [NAME] with the role client, read, feedback or admin, or a token alone");
+      return fail(where +
+                  ": expected ROLE TOKEN [NAME] with the role client, read, feedback or admin, or a token alone");
     }
     for (const Caller& other : callers) {
       if (other.token == caller.token) return fail(where + ": this token stands twice");

@@ -24,8 +24,9 @@ struct Caller {
   std::string name;  // in the audit log, and a client's name
 };
 
-// The token file: a line a caller, `ROLE TOKEN [NAME]` (a client's with its name), or a token alone, which is an admin's. Empty lines and what
-// follows a # count for nothing. Errors: missing, no token, a role that is none, a token or name that stands twice.
+// The token file: a line a caller, `ROLE TOKEN [NAME]` (a client's with its name), or a token alone, which is an
+// admin's. Empty lines and what follows a # count for nothing. Errors: missing, no token, a role that is none, a token
+// or name that stands twice.
 expected<std::vector<Caller>> read_callers(const std::string& file);
 
 // The caller whose token stands in `Authorization: Bearer TOKEN`; null: nobody's. Takes the same time for every wrong

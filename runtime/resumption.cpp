@@ -50,7 +50,8 @@ expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::u
   const auto common = static_cast<std::uint64_t>(*std::min_element(steps.begin(), steps.end()));
   for (std::size_t rank = 0; rank < steps.size(); ++rank) {
     if (steps[rank] == 0 && incarnations[rank] == 1 && *std::max_element(steps.begin(), steps.end()) > 0) {
-      return fail("replica " + std::to_string(rank) + " begins with an empty state, which would take the others back to the " +
+      return fail("replica " + std::to_string(rank) +
+                  " begins with an empty state, which would take the others back to the " +
                   "start: give it a copy of the state directory of one of them");
     }
   }

@@ -47,7 +47,8 @@ void remember(Self self, const SetupPtr& setup, std::size_t choice, const Finish
   interaction.seconds = unix_now() - state.created;
   const std::string& owner = state.session.empty() ? setup->client : state.session;
   interaction.dialogue = state.completion->dialogue(owner, choice);
-  if (state.completion->request().chat) interaction.question = dialogue_key(owner, state.completion->request().messages);
+  if (state.completion->request().chat)
+    interaction.question = dialogue_key(owner, state.completion->request().messages);
   setup->redaction->apply(interaction, state.completion->request().messages);
   self->send(setup->live, store_atom_v, std::move(interaction));
 }

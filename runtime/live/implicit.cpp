@@ -1,6 +1,6 @@
 // What clients say without saying it: who asks for another answer to the same words did not like the one he had; who
-// leaves a conversation where it stands may have had enough. Both are rules that the config has to switch on, and count for
-// named clients only: of others nobody knows whether they are the same.
+// leaves a conversation where it stands may have had enough. Both are rules that the config has to switch on, and count
+// for named clients only: of others nobody knows whether they are the same.
 #include "runtime/live/interactions_state.hpp"
 
 namespace millrace {
@@ -13,8 +13,9 @@ expected<int> Interactions::asked(const std::string& client, const std::vector<M
   if (!transaction) return tl::unexpected(transaction.error());
   const std::string before = dialogue_key(client, {messages.begin(), messages.end() - 1});
   const std::string question = dialogue_key(client, messages);
-  auto noted = state_->write(
-      "update interactions set continued = 1 where session = '' and (dialogue = ?1 or question = ?2)", before, question);
+  auto noted =
+      state_->write("update interactions set continued = 1 where session = '' and (dialogue = ?1 or question = ?2)",
+                    before, question);
   if (!noted) return tl::unexpected(noted.error());
   expected<int> rated = 0;
   if (rules.regenerated_reward != 0) {
@@ -26,7 +27,8 @@ expected<int> Interactions::asked(const std::string& client, const std::vector<M
 
 expected<int> Interactions::State::rate_abandoned(double now) {
   if (settings.abandoned_reward == 0) return 0;
-  return rate_unrated("continued = 0 and created < ?1", now - settings.abandoned_after_s, settings.abandoned_reward, now);
+  return rate_unrated("continued = 0 and created < ?1", now - settings.abandoned_after_s, settings.abandoned_reward,
+                      now);
 }
 
 }  // namespace millrace

@@ -75,7 +75,8 @@ class Interactions {
   expected<std::vector<Assigned>> assigned();
   expected<void> unassign(std::int64_t lesson);
 
-  // Rates what was abandoned, and forgets the content of what is too old for feedback; open sessions that nobody used end. Returns how many expired.
+  // Rates what was abandoned, and forgets the content of what is too old for feedback; open sessions that nobody used
+  // end. Returns how many expired.
   expected<int> expire(double now);
 
   // All that is kept of a client: {"interactions", "lessons", "trajectories": [ids]}; then its content is deleted.

@@ -42,8 +42,8 @@ struct Interactions::State {
                             double now) {
     nlohmann::json body = nlohmann::json::array();
     for (const RewardedTurn& turn : run) {
-      body.push_back(
-          {{"interaction", to_json(turn.interaction)}, {"reward", turn.reward ? nlohmann::json(*turn.reward) : nlohmann::json()}});
+      body.push_back({{"interaction", to_json(turn.interaction)},
+                      {"reward", turn.reward ? nlohmann::json(*turn.reward) : nlohmann::json()}});
     }
     const auto taught = taught_by(client, now);
     if (!taught) return tl::unexpected(taught.error());
@@ -53,11 +53,12 @@ struct Interactions::State {
                  capped ? "[]" : body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
 
-  // Gives this reward to answers outside sessions that have none yet and of which the condition holds for ?1. Returns how
-  // many there were.
+  // Gives this reward to answers outside sessions that have none yet and of which the condition holds for ?1. Returns
+  // how many there were.
   template <class Value>
   expected<int> rate_unrated(const std::string& condition, const Value& value, double reward, double now) {
-    const std::string unrated = " where state = 'open' and session = '' and client <> '' and reward is null and " + condition;
+    const std::string unrated =
+        " where state = 'open' and session = '' and client <> '' and reward is null and " + condition;
     auto rows = database.prepare("select id, client, body from interactions" + unrated);
     if (!rows) return tl::unexpected(rows.error());
     rows->bind(value);

@@ -79,7 +79,10 @@ expected<Database> open_live_file(const std::string& directory) {
   }
   if (*format < format_version) {
     std::string all = "begin; ";
-    all.append(*format == 0 ? schema : upgrade).append("pragma user_version = ").append(std::to_string(format_version)).append("; commit;");
+    all.append(*format == 0 ? schema : upgrade)
+        .append("pragma user_version = ")
+        .append(std::to_string(format_version))
+        .append("; commit;");
     if (ready = database->execute(all.c_str()); !ready) return tl::unexpected(ready.error());
   }
   return database;

@@ -137,7 +137,8 @@ TEST_CASE("a role does what it may, and the page's own files are open") {
   const TemporaryDirectory folder;
   HttpSettings settings;
   settings.token_file = folder.path() + "/token";
-  std::ofstream(settings.token_file) << "client c-token ada\nread r-token scraper\nfeedback f-token app\nadmin a-token alice\n";
+  std::ofstream(settings.token_file)
+      << "client c-token ada\nread r-token scraper\nfeedback f-token app\nadmin a-token alice\n";
   std::string who, client;
   const HttpServer server = serve(
       [&](const HttpRequest& request, const HttpReply& reply) {

@@ -286,28 +286,28 @@ TEST_CASE("what a client says without a rating: asking again, and leaving") {
     return lesson ? lesson->run.front().reward : std::nullopt;
   };
   record("first", "ada", hello);
-  record("other", "bob", hello);   // the same words of somebody else
+  record("other", "bob", hello);  // the same words of somebody else
   record("nobody's", "", hello);
   CHECK(world.live.asked("", hello, 110) == 0);
   CHECK(world.live.asked("ada", hello, 110) == 1);
   CHECK(next_reward() == -0.5);
-  CHECK(world.live.asked("ada", hello, 111) == 0);     // once
-  CHECK(world.feedback("first", 1) == 409);            // it has its final reward
+  CHECK(world.live.asked("ada", hello, 111) == 0);  // once
+  CHECK(world.feedback("first", 1) == 409);         // it has its final reward
   CHECK(world.feedback("first", -0.5) == 200);
   record("second", "ada", hello);
   CHECK(world.feedback("second", 1) == 200);
   CHECK(next_reward() == 1.0);
-  CHECK(world.live.asked("ada", hello, 120) == 0);     // who has rated has said it
+  CHECK(world.live.asked("ada", hello, 120) == 0);  // who has rated has said it
   record("third", "ada", hello);
-  CHECK(world.live.asked("ada", more, 130) == 0);      // the conversation goes on
+  CHECK(world.live.asked("ada", more, 130) == 0);  // the conversation goes on
   record("fourth", "ada", more);
   REQUIRE(world.live.expire(150));
   CHECK_FALSE(next_reward());
-  REQUIRE(world.live.expire(170));                     // bob, and ada after "and?", have left
+  REQUIRE(world.live.expire(170));  // bob, and ada after "and?", have left
   CHECK(next_reward() == -0.1);
   CHECK(next_reward() == -0.1);
   CHECK_FALSE(next_reward());
-  CHECK(world.feedback("third", 1) == 200);            // not abandoned, still to be rated
+  CHECK(world.feedback("third", 1) == 200);  // not abandoned, still to be rated
   CHECK(world.feedback("nobody's", 1) == 200);
 
   World off;
@@ -325,7 +325,8 @@ TEST_CASE("a state of format 1 is brought up to date") {
     REQUIRE(file.execute(
         "create table kept as select id, client, session, dialogue, state, reward, created, body from interactions;"
         "drop table interactions;"
-        "create table interactions (id text primary key, client text not null, session text not null, dialogue text not "
+        "create table interactions (id text primary key, client text not null, session text not null, dialogue text "
+        "not "
         "null, state text not null, reward real, created real not null, body text) strict;"
         "insert into interactions select * from kept; drop table kept; pragma user_version = 1"));
   }
