@@ -6,9 +6,12 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/util/Flags.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+C10_DECLARE_int(caffe2_log_level);
 
 namespace millrace {
 
@@ -86,6 +89,7 @@ Replicas::Replicas(Replicas&&) noexcept = default;
 Replicas::~Replicas() = default;
 
 expected<Replicas> Replicas::join(const ReplicaSettings& settings) {
+  FLAGS_caffe2_log_level = 3;  // only what is fatal: what fails is an error of ours, c10 would print its stack, too
   const std::size_t colon = settings.address.rfind(':');
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(std::stoi(settings.address.substr(colon + 1)));
