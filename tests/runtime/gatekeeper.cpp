@@ -1,13 +1,10 @@
-#include "runtime/gatekeeper.hpp"
-
-#include <doctest/doctest.h>
+#include "tests/runtime/gatekeeper_fixture.hpp"
 
 #include <map>
 #include <random>
 
-#include "tests/temporary_directory.hpp"
-
 using namespace millrace;
+using testing::trajectory, testing::World;
 
 namespace {
 
@@ -20,53 +17,24 @@ Settings settings(int batch, int max_lag, int sessions) {
   return result;
 }
 
-Trajectory trajectory(TrajectoryId id, std::vector<Version> action_versions) {
-  Trajectory result;
-  result.id = id;
-  result.environment = "test";
-  result.sequence.tokens = {1};
-  result.sequence.mask = {0};
-  result.sequence.behaviour = {0};
-  result.sequence.rewards = {0};
-  result.versions = {0};
-  for (const Version version : action_versions) {
-    result.sequence.tokens.push_back(2);
-    result.sequence.mask.push_back(1);
-    result.sequence.behaviour.push_back(-1);
-    result.sequence.rewards.push_back(0);
-    result.versions.push_back(version);
-  }
-  result.ending = Ending::terminated;
-  result.score.spec = "test";
-  return result;
+// Submits a new session's trajectory, sampled by these versions.
+TrajectoryId submit(World& world, const std::vector<Version>& versions) {
+  const TrajectoryId id = world.gate.acquire();
+  REQUIRE(id != 0);
+  world.gate.submit(trajectory(id, versions), Outcome::queued, "");
+  return id;
 }
 
-struct World {
-  TemporaryDirectory directory;
-  Metrics metrics;
-  Gatekeeper gate;
-  explicit World(const Settings& settings) : gate(settings, 0, std::move(*Ledger::open(directory.path())), metrics) {}
-
-  // Submits a new session's trajectory, sampled by these versions.
-  TrajectoryId submit(std::vector<Version> versions) {
-    const TrajectoryId id = gate.acquire();
-    REQUIRE(id != 0);
-    gate.submit(trajectory(id, std::move(versions)), Outcome::queued, "");
-    return id;
-  }
-};
-
 void check_counts(const Gatekeeper& gate) {
-  const LedgerCounts counts = gate.ledger().counts();
-  CHECK(counts.accepted == counts.trained + counts.queued + counts.rejected);
-  CHECK(counts.queued == static_cast<std::uint64_t>(gate.gate().queued()));
+  testing::check_account(gate);
+  CHECK(gate.ledger().counts().queued == static_cast<std::uint64_t>(gate.gate().queued()));
 }
 
 }  // namespace
 
 TEST_CASE("a batch is handed out, published, and only then leaves the count") {
   World world(settings(2, 1, 8));
-  for (int i = 0; i < 4; ++i) world.submit({0});
+  for (int i = 0; i < 4; ++i) submit(world, {0});
   CHECK(world.gate.acquire() == 0);  // (1 + 1) * 2 are accepted and not published
   const Taken first = world.gate.take(8, 0);
   CHECK(first.trajectories.size() == 2);
@@ -113,18 +81,18 @@ TEST_CASE("after a fork surviving tokens keep their lag and abandoned ones are r
     World world(chosen);
     Gatekeeper& gate = world.gate;
     const CheckpointRow checkpoint{"v2", 2, 2, 1, 1.0};
-    world.submit({0});
+    submit(world, {0});
     CHECK(gate.take(1, 0).last);
     gate.published(1);
-    world.submit({1});
+    submit(world, {1});
     CHECK(gate.take(1, 0).last);
     gate.published(2);
     REQUIRE(gate.checkpointed(checkpoint));
-    const TrajectoryId stepped = world.submit({1, 2});
+    const TrajectoryId stepped = submit(world, {1, 2});
     CHECK(gate.take(1, 0).last);
     gate.published(3);
-    const TrajectoryId abandoned = world.submit({2, 3});
-    const TrajectoryId surviving = world.submit({0});
+    const TrajectoryId abandoned = submit(world, {2, 3});
+    const TrajectoryId surviving = submit(world, {0});
     const TrajectoryId running = gate.acquire();
 
     REQUIRE(gate.rolled_back(checkpoint, 4));
@@ -159,7 +127,7 @@ TEST_CASE("after a fork surviving tokens keep their lag and abandoned ones are r
 TEST_CASE("a paused gate gives nothing, a draining one lets running sessions and their step finish") {
   World world(settings(2, 1, 8));
   Gatekeeper& gate = world.gate;
-  world.submit({0});
+  submit(world, {0});
   const TrajectoryId running = gate.acquire();
   gate.set_mode(GateMode::paused);
   CHECK(gate.acquire() == 0);
@@ -177,8 +145,8 @@ TEST_CASE("a paused gate gives nothing, a draining one lets running sessions and
 
 TEST_CASE("while the gate holds no step is completed") {
   World world(settings(2, 1, 8));
-  world.submit({0});
-  world.submit({0});
+  submit(world, {0});
+  submit(world, {0});
   world.gate.hold(true);
   const Taken held = world.gate.take(8, 0);
   CHECK(held.trajectories.size() == 2);
@@ -192,9 +160,9 @@ TEST_CASE("while the gate holds no step is completed") {
 
 TEST_CASE("lag is judged when the learner takes a trajectory, by its oldest token (B17)") {
   World world(settings(1, 3, 8));
-  const TrajectoryId stale_in_queue = world.submit({3});
-  const TrajectoryId stale_in_flight = world.submit({3, 4, 5, 6, 7});
-  const TrajectoryId good = world.submit({4, 5, 6});
+  const TrajectoryId stale_in_queue = submit(world, {3});
+  const TrajectoryId stale_in_flight = submit(world, {3, 4, 5, 6, 7});
+  const TrajectoryId good = submit(world, {4, 5, 6});
   world.gate.published(7);
   const Taken taken = world.gate.take(8, 0);
   REQUIRE(taken.trajectories.size() == 1);
@@ -214,16 +182,16 @@ TEST_CASE("a step closes short when min_batch has waited long enough, and not be
   few.min_batch = 2;
   few.max_wait_s = 10;
   World world(few);
-  world.submit({0});
+  submit(world, {0});
   CHECK_FALSE(world.gate.take(8, 100).last);
   CHECK_FALSE(world.gate.take(8, 111).last);  // one is less than min_batch
-  world.submit({0});
+  submit(world, {0});
   const Taken second = world.gate.take(8, 111);
   CHECK(second.trajectories.size() == 1);
   CHECK(second.last);
   world.gate.published(1);
-  world.submit({1});
-  world.submit({1});
+  submit(world, {1});
+  submit(world, {1});
   CHECK_FALSE(world.gate.take(8, 200).last);
   CHECK_FALSE(world.gate.take(8, 209).last);
   const Taken none = world.gate.take(8, 210);  // nothing new, but the wait is over

@@ -3,13 +3,11 @@
 #include <random>
 #include <set>
 
-#include <doctest/doctest.h>
-
 #include "config/load.hpp"
-#include "runtime/gatekeeper.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/runtime/gatekeeper_fixture.hpp"
 
 using namespace millrace;
+using testing::trajectory, testing::World;
 
 namespace {
 
@@ -25,32 +23,15 @@ Settings settings_of(const char* recipe, int group, int batch, int max_lag, int 
   return result;
 }
 
-Trajectory trajectory(TrajectoryId id, Version oldest, Version newest, float reward) {
-  Trajectory result;
-  result.id = id;
-  result.environment = "test";
-  result.sequence.tokens = {1, 2, 2};
-  result.sequence.mask = {0, 1, 1};
-  result.sequence.behaviour = {0, -1, -1};
-  result.sequence.rewards = {0, 0, reward};
-  result.versions = {0, oldest, newest};
-  result.ending = Ending::terminated;
-  result.score.spec = "test";
+Trajectory rewarded(TrajectoryId id, Version oldest, Version newest, float reward) {
+  Trajectory result = trajectory(id, {oldest, newest});
+  result.sequence.rewards.back() = reward;
   return result;
 }
 
-struct World {
-  TemporaryDirectory directory;
-  Metrics metrics;
-  Settings settings;
-  Gatekeeper gate;
-  explicit World(const Settings& of) : settings(of), gate(of, 0, std::move(*Ledger::open(directory.path())), metrics) {}
-
-  void submit(TrajectoryId id, float reward = 0, Version version = 0) {
-    gate.submit(trajectory(id, version, version, reward), Outcome::queued, "");
-  }
-  std::string outcome(TrajectoryId id) { return (*gate.ledger().find(id))["outcome"]; }
-};
+void submit(World& world, TrajectoryId id, float reward = 0, Version version = 0) {
+  world.gate.submit(rewarded(id, version, version, reward), Outcome::queued, "");
+}
 
 }  // namespace
 
@@ -61,11 +42,11 @@ TEST_CASE("a group takes its permits together and a batch holds whole groups") {
   REQUIRE(ids.size() == 8);
   CHECK(group_of(ids[0], 4) == group_of(ids[3], 4));
   CHECK(group_of(ids[3], 4) + 1 == group_of(ids[4], 4));
-  for (std::size_t i = 0; i < 7; ++i) world.submit(ids[i], static_cast<float>(i));
+  for (std::size_t i = 0; i < 7; ++i) submit(world, ids[i], static_cast<float>(i));
   CHECK(world.gate.running() == 1);
   CHECK(world.gate.capacity() == 0);
   CHECK(world.gate.take(100, 0).trajectories.size() == 4);  // the other group is not complete
-  world.submit(ids[7], 7);
+  submit(world, ids[7], 7);
   const Taken rest = world.gate.take(3, 0);
   CHECK(rest.trajectories.size() == 3);
   CHECK_FALSE(rest.last);  // one more of this step is to be handed out
@@ -87,10 +68,10 @@ TEST_CASE("a failed member keeps its place until its group closes, and a short g
   World world(settings_of("grpo", 4, 8, 0, 8));
   std::vector<TrajectoryId> ids;
   while (const TrajectoryId id = world.gate.acquire()) ids.push_back(id);
-  world.gate.submit(trajectory(ids[1], 0, 0, 0), Outcome::env_failed, "tool died");
+  world.gate.submit(rewarded(ids[1], 0, 0, 0), Outcome::env_failed, "tool died");
   CHECK(world.gate.acquire() == 0);
   for (std::size_t i = 0; i < 8; ++i) {
-    if (i != 1) world.submit(ids[i], static_cast<float>(i));
+    if (i != 1) submit(world, ids[i], static_cast<float>(i));
   }
   const Taken taken = world.gate.take(100, 0);
   CHECK(taken.trajectories.size() == 7);
@@ -106,26 +87,26 @@ TEST_CASE("dapo: an all-equal group is dropped, leaves the count and is replaced
     const TrajectoryId first = world.gate.acquire(), second = world.gate.acquire();
     REQUIRE(second != 0);
     CHECK(world.gate.acquire() == 0);
-    world.submit(first, 1);
-    world.submit(second, 1);
+    submit(world, first, 1);
+    submit(world, second, 1);
     CHECK(world.outcome(first) == "group_dropped");
     CHECK(world.outcome(second) == "group_dropped");
     CHECK_FALSE(world.gate.take(2, 0).last);
   }
   const TrajectoryId first = world.gate.acquire(), second = world.gate.acquire();
-  world.submit(first, 1);
-  world.submit(second, 0);
+  submit(world, first, 1);
+  submit(world, second, 0);
   CHECK(world.gate.take(2, 0).last);
 }
 
 TEST_CASE("a group expires with a reason; its last member is turned away") {
   World world(settings_of("grpo", 2, 2, 4, 2));
   const TrajectoryId first = world.gate.acquire(), second = world.gate.acquire();
-  world.submit(first, 1);
+  submit(world, first, 1);
   world.gate.expire_groups(0);
   world.gate.expire_groups(600);
   CHECK(world.outcome(first) == "group_dropped");
-  world.submit(second, 1);
+  submit(world, second, 1);
   CHECK(world.outcome(second) == "expired");
   CHECK((*world.gate.ledger().find(second))["reason"] == "its group has closed without it");
   CHECK(world.gate.running() == 0);
@@ -140,7 +121,7 @@ TEST_CASE("sync: nothing starts between a full batch and its version, also with 
     std::vector<TrajectoryId> ids;
     while (const TrajectoryId id = world.gate.acquire()) ids.push_back(id);
     REQUIRE(ids.size() == 4);
-    for (const TrajectoryId id : ids) world.submit(id, static_cast<float>(id % 2), version);
+    for (const TrajectoryId id : ids) submit(world, id, static_cast<float>(id % 2), version);
     CHECK(world.gate.take(10, 0).last);
     CHECK(world.gate.acquire() == 0);
     world.gate.published(version + 1);
@@ -180,7 +161,7 @@ TEST_CASE("random schedules of groups") {
               continue;
             }
             const auto reward = static_cast<float>(random() % 3);
-            world.gate.submit(trajectory(session->first, session->second, world.gate.learner_version(), reward),
+            world.gate.submit(rewarded(session->first, session->second, world.gate.learner_version(), reward),
                               chance(0.15) ? Outcome::env_failed : Outcome::queued, "random");
             session = running.erase(session);
             moved = true;
@@ -203,8 +184,7 @@ TEST_CASE("random schedules of groups") {
           idle = moved || !running.empty() || !taken.trajectories.empty() ? 0 : idle + 1;
           REQUIRE(idle < 3);  // nothing runs and nobody may start: closed for ever
         }
-        const LedgerCounts counts = world.gate.ledger().counts();
-        CHECK(counts.accepted == counts.trained + counts.queued + counts.rejected);
+        testing::check_account(world.gate);
       }
     }
   }

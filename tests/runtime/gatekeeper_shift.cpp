@@ -1,11 +1,9 @@
 // A shift of the reward spec at the gatekeeper: what becomes of trajectories that wait, in the queue or for their
 // group.
-#include <doctest/doctest.h>
-
-#include "runtime/gatekeeper.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/runtime/gatekeeper_fixture.hpp"
 
 using namespace millrace;
+using testing::trajectory, testing::World;
 
 namespace {
 
@@ -19,40 +17,22 @@ Settings settings(int group, int batch) {
   return result;
 }
 
-struct World {
-  TemporaryDirectory directory;
-  Metrics metrics;
-  Gatekeeper gate;
-  explicit World(const Settings& settings) : gate(settings, 0, std::move(*Ledger::open(directory.path())), metrics) {}
+// A session's trajectory as it comes from the scorer: "ab", rewarded 1.
+void submit(World& world, TrajectoryId id, double created, std::uint64_t spec = 1) {
+  Trajectory scored = trajectory(id, {0, 0});
+  scored.sequence.rewards.back() = 1;
+  scored.answer = "ab";
+  scored.created = created;
+  scored.score = {1.0, {{"p", 1.0, 1.0}}, "of version " + std::to_string(spec), spec};
+  world.gate.submit(std::move(scored), Outcome::queued, "");
+}
 
-  // A session's trajectory as it comes from the scorer: "ab", rewarded 1.
-  void submit(TrajectoryId id, double created, std::uint64_t spec = 1) {
-    Trajectory scored;
-    scored.id = id;
-    scored.environment = "test";
-    scored.sequence.tokens = {1, 2, 2};
-    scored.sequence.mask = {0, 1, 1};
-    scored.sequence.behaviour = {0, -1, -1};
-    scored.sequence.rewards = {0, 0, 1};
-    scored.versions = {0, 0, 0};
-    scored.ending = Ending::terminated;
-    scored.answer = "ab";
-    scored.created = created;
-    scored.score = {1.0, {{"p", 1.0, 1.0}}, "of version " + std::to_string(spec), spec};
-    gate.submit(std::move(scored), Outcome::queued, "");
-  }
-  TrajectoryId submit(double created) {
-    const TrajectoryId id = gate.acquire();
-    REQUIRE(id != 0);
-    submit(id, created);
-    return id;
-  }
-  nlohmann::json row(TrajectoryId id) { return *gate.ledger().find(id); }
-  void check_counts() {
-    const LedgerCounts counts = gate.ledger().counts();
-    CHECK(counts.accepted == counts.trained + counts.queued + counts.rejected);
-  }
-};
+TrajectoryId submit(World& world, double created) {
+  const TrajectoryId id = world.gate.acquire();
+  REQUIRE(id != 0);
+  submit(world, id, created);
+  return id;
+}
 
 RewardSpec share_of(const std::string& letters) {
   return *RewardSpec::parse(
@@ -64,9 +44,9 @@ RewardSpec share_of(const std::string& letters) {
 
 TEST_CASE("a shift may have what waits scored again, in the ledger, too") {
   World world(settings(1, 2));
-  const TrajectoryId handed_out = world.submit(10);
+  const TrajectoryId handed_out = submit(world, 10);
   CHECK(world.gate.take(1, 0).trajectories.size() == 1);
-  const TrajectoryId waiting = world.submit(10);
+  const TrajectoryId waiting = submit(world, 10);
   world.gate.shift(share_of("b"), 2, InFlight::rescore, 20);
 
   CHECK(world.gate.ledger().read(handed_out)->score.spec_version == 1);  // it is with the learner
@@ -81,18 +61,18 @@ TEST_CASE("a shift may have what waits scored again, in the ledger, too") {
     CHECK(rescored.score.total == doctest::Approx(0.5));
     CHECK(rescored.sequence.rewards == std::vector<float>{0, 0, 0.5F});
   }
-  world.check_counts();
+  testing::check_account(world.gate);
 }
 
 TEST_CASE("a shift may drop what is in flight: what waits, and sessions that had begun") {
   World world(settings(1, 2));
-  world.submit(10);
-  world.submit(10);
+  submit(world, 10);
+  submit(world, 10);
   world.gate.shift(share_of("b"), 2, InFlight::expire, 20);
   CHECK(world.gate.take(8, 0).trajectories.empty());
   CHECK(world.gate.gate().queued() == 0);
-  const TrajectoryId late = world.submit(19);
-  const TrajectoryId after = world.submit(21);
+  const TrajectoryId late = submit(world, 19);
+  const TrajectoryId after = submit(world, 21);
   CHECK(world.row(late)["outcome"] == "expired");
   CHECK(world.row(late)["reason"] == "preference shift");
   const Taken taken = world.gate.take(8, 0);
@@ -100,12 +80,12 @@ TEST_CASE("a shift may drop what is in flight: what waits, and sessions that had
   CHECK(taken.trajectories[0]->id == after);
   CHECK(world.gate.ledger().counts().rejected == 3);
   CHECK(world.gate.gate().running() == 0);
-  world.check_counts();
+  testing::check_account(world.gate);
 }
 
 TEST_CASE("a shift keeps scores unless it is told otherwise") {
   World world(settings(1, 2));
-  world.submit(10);
+  submit(world, 10);
   for (const InFlight choice : {InFlight::keep, InFlight::finish}) world.gate.shift(share_of("b"), 2, choice, 20);
   CHECK(world.gate.take(8, 0).trajectories.at(0)->score.spec_version == 1);
 }
@@ -114,9 +94,9 @@ TEST_CASE("a shift reaches members that wait for their group") {
   for (const InFlight choice : {InFlight::keep, InFlight::rescore, InFlight::expire}) {
     CAPTURE(name_of(choice));
     World world(settings(2, 2));
-    const TrajectoryId first = world.submit(10), second = world.gate.acquire();
+    const TrajectoryId first = submit(world, 10), second = world.gate.acquire();
     world.gate.shift(share_of("b"), 2, choice, 20);
-    world.submit(second, 19, 2);  // scored by the new one
+    submit(world, second, 19, 2);  // scored by the new one
     const Taken taken = world.gate.take(2, 0);
     if (choice == InFlight::rescore) {
       REQUIRE(taken.trajectories.size() == 2);
@@ -133,6 +113,6 @@ TEST_CASE("a shift reaches members that wait for their group") {
             (expired ? "preference shift" : "its members were scored under different reward specs"));
     }
     CHECK(world.gate.gate().running() == 0);
-    world.check_counts();
+    testing::check_account(world.gate);
   }
 }
