@@ -39,7 +39,7 @@ expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::u
   const auto published = gather(static_cast<std::int64_t>(past->published));
   const auto steps = gather(static_cast<std::int64_t>(step_of(*checkpoint)));
   const auto in_order = gather(past->clean && past->step == step_of(*checkpoint));
-  const auto incarnations = gather(static_cast<std::int64_t>(past->incarnation));
+  const auto learned = gather(static_cast<std::int64_t>(past->step));
   const auto equal = [](const std::vector<std::int64_t>& numbers) {
     return std::equal(numbers.begin() + 1, numbers.end(), numbers.begin());
   };
@@ -49,10 +49,10 @@ expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::u
   }
   const auto common = static_cast<std::uint64_t>(*std::min_element(steps.begin(), steps.end()));
   for (std::size_t rank = 0; rank < steps.size(); ++rank) {
-    if (steps[rank] == 0 && incarnations[rank] == 1 && *std::max_element(steps.begin(), steps.end()) > 0) {
+    if (learned[rank] == 0 && *std::max_element(steps.begin(), steps.end()) > 0) {
       return fail("replica " + std::to_string(rank) +
-                  " begins with an empty state, which would take the others back to the " +
-                  "start: give it a copy of the state directory of one of them");
+                  " begins with an empty state, which would take the others back to " +
+                  "the start: give it a copy of the state directory of one of them");
     }
   }
   if (common < step_of(*checkpoint)) {
