@@ -99,7 +99,7 @@ class Load:
                 return
             receipt, text = answer
             messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "go on"}]
-            await asyncio.sleep(self.random.uniform(0, 0.5))
+            await asyncio.sleep(self.random.uniform(0, 2 * self.arguments.pause))
             reward = sum(letter in "aeiou" for letter in text) / max(1, len(text))
             if kind == "lies":
                 await self.rate("int-" + "0" * 32, 1)
@@ -118,7 +118,7 @@ class Load:
             task.add_done_callback(running.discard)
             number += 1
             await asyncio.sleep(self.random.expovariate(self.arguments.rate / TURNS))
-        self.most_open = len(running)
+        self.open_at_the_end = len(running)
         await asyncio.gather(*running)
 
     async def capacity(self):
@@ -159,6 +159,7 @@ def main():
     parser.add_argument("--config", default="config/presets/tiny.json")
     parser.add_argument("--rate", type=float, default=5, help="answers a second; 0 measures the capacity")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--pause", type=float, default=0.25, help="mean seconds from an answer to what its client does next")
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-learn", action="store_true")
@@ -175,6 +176,7 @@ def main():
             result["answers_per_second"] = round(asyncio.run(load.capacity()), 2)
         else:
             asyncio.run(load.open_loop())
+            result["open_at_the_end"] = load.open_at_the_end
         result.update(first_token_s=percentiles(load.first), token_s=percentiles(load.each),
                       answer_s=percentiles(load.whole), answers=dict(load.answers), ratings=dict(load.ratings),
                       conversations=dict(load.kinds), steps=len(service.steps()))
