@@ -1,5 +1,6 @@
 #include "actors/live.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -57,20 +58,21 @@ void submit(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics, Traj
           [](const caf::error& error) { log_error("live", "no word from the gatekeeper: " + caf::to_string(error)); });
 }
 
-// Asks for a permit while lessons wait, one at a time.
+// Asks for permits while lessons wait, for a batch of them at a time: permits come when a step is over, many at once.
 void teach(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics) {
-  const auto waiting = self->state.interactions->waiting_lessons();
+  auto& state = self->state;
+  const auto waiting = state.interactions->waiting_lessons();
   if (!good(waiting)) return;
   metrics->live_lessons(static_cast<std::size_t>(*waiting));
-  if (self->state.asking || *waiting == 0) return;
-  self->state.asking = true;
-  self->request(gatekeeper, caf::infinite, permit_atom_v, live_atom_v)
-      .then(
-          [=](TrajectoryId id) {
-            self->state.asking = false;
-            submit(self, gatekeeper, metrics, id);
-          },
-          [self](const caf::error&) { self->state.asking = false; });
+  for (; state.asking < std::min<std::int64_t>(*waiting, state.batch); ++state.asking) {
+    self->request(gatekeeper, caf::infinite, permit_atom_v, live_atom_v)
+        .then(
+            [=](TrajectoryId id) {
+              --self->state.asking;
+              submit(self, gatekeeper, metrics, id);
+            },
+            [self](const caf::error&) { --self->state.asking; });
+  }
 }
 
 // What a former process had under way: the ledger knows which of it came through.
@@ -168,6 +170,7 @@ LiveActor::behavior_type live(Self self, std::shared_ptr<const LiveSetup> setup)
   die_of_exceptions(self, LiveState::name);
   self->state.interactions = setup->interactions;
   self->state.canary.emplace(setup->settings.live);
+  self->state.batch = setup->settings.batch;
   const GatekeeperActor gatekeeper = setup->gatekeeper;
   Metrics* const metrics = setup->metrics;
   return {

@@ -25,7 +25,8 @@ struct LiveState {
   std::shared_ptr<Interactions> interactions;
   std::optional<Canary> canary;
   bool going_back = false;  // from a bad canary: ratings say nothing new of it
-  bool asking = false;      // a permit has been asked for
+  std::int64_t asking = 0;  // permits that have been asked for and not come
+  std::int64_t batch = 1;   // ... at most
   static const char* name;
 };
 
