@@ -20,12 +20,6 @@ std::uint64_t digest_of(const Settings& settings, const Model& model) {
   return XXH3_64bits(text.data(), text.size());
 }
 
-expected<std::vector<std::int64_t>> digests(const Together& together, std::uint64_t own) {
-  return together.in_step([own](const Gather& gather) {
-    return expected<std::vector<std::int64_t>>(gather(static_cast<std::int64_t>(own)));
-  });
-}
-
 }  // namespace
 
 expected<Together> come_together(const Settings& settings, const Model& model) {
@@ -41,12 +35,14 @@ expected<Together> come_together(const Settings& settings, const Model& model) {
     if (!opened) return tl::unexpected(opened.error());
     *channel = std::move(*opened);
   }
-  const auto told = digests(together, digest_of(settings, model));
+  const auto told = together.in_step([&](const Gather& gather) -> expected<std::vector<std::int64_t>> {
+    return gather(static_cast<std::int64_t>(digest_of(settings, model)));
+  });
   if (!told) return tl::unexpected(told.error());
   for (std::size_t rank = 0; rank < told->size(); ++rank) {
     if (told->at(rank) != told->front()) {
       return fail("replica " + std::to_string(rank) +
-                  " and replica 0 cannot learn together: they differ in the model, " +
+                  " and replica 0 cannot learn together: they differ in the model, "
                   "the seed, or in grouping, baseline, trust_region, loss, policy or value");
     }
   }

@@ -89,9 +89,14 @@ bool may(Role role, std::string_view method, std::string_view path) {
   return false;
 }
 
+double RateLimit::left_at(Time now) const {
+  if (last_ == Time{}) return left_;
+  return std::min(most_, left_ + rate_ * std::chrono::duration<double>(now - last_).count());
+}
+
 bool RateLimit::allow(Time now) {
   if (rate_ <= 0) return true;
-  if (last_ != Time{}) left_ = std::min(rate_, left_ + rate_ * std::chrono::duration<double>(now - last_).count());
+  left_ = left_at(now);
   last_ = now;
   if (left_ < 1) return false;
   left_ -= 1;

@@ -1,5 +1,6 @@
 #pragma once
 // Who may do what: the callers of the token file with their roles, and how often anybody may call.
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <string>
@@ -35,16 +36,18 @@ const Caller* find_caller(const std::vector<Caller>& callers, std::string_view a
 
 bool may(Role role, std::string_view method, std::string_view path);
 
-// Allows `rate` calls a second, and bursts of as many after a quiet second.
+// Allows `rate` calls a second, and bursts of as many (one at least) after a rest.
 class RateLimit {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  explicit RateLimit(double rate) : rate_(rate), left_(rate) {}  // 0: no limit
+  explicit RateLimit(double rate) : rate_(rate), most_(std::max(1.0, rate)), left_(most_) {}  // 0: no limit
   bool allow(Time now);
-  bool rested(Time now) const { return now - last_ > std::chrono::seconds(1); }  // it is as if new
+  bool rested(Time now) const { return left_at(now) >= most_; }  // it is as if new
 
  private:
+  double left_at(Time now) const;
   double rate_;
+  double most_;
   double left_;
   Time last_{};
 };

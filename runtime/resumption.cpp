@@ -51,7 +51,7 @@ expected<Resumption> resume(Ledger& ledger, const CheckpointStore& store, std::u
   for (std::size_t rank = 0; rank < steps.size(); ++rank) {
     if (learned[rank] == 0 && *std::max_element(steps.begin(), steps.end()) > 0) {
       return fail("replica " + std::to_string(rank) +
-                  " begins with an empty state, which would take the others back to " +
+                  " begins with an empty state, which would take the others back to "
                   "the start: give it a copy of the state directory of one of them");
     }
   }

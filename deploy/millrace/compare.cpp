@@ -151,8 +151,11 @@ Run execute(const Plan& plan, const CompareCommand& command, std::size_t number,
     const auto now = std::chrono::steady_clock::now();
     if (so_far.steps.size() > seen) moved = now;
     seen = so_far.steps.size();
-    stuck = now - moved > patience;
-    if (stuck || stopped) child->send(SIGTERM);
+    if (!stuck && now - moved > patience) {
+      stuck = true;
+      child->send(SIGTERM);  // once: a second one would cut its drain short
+    }
+    if (stopped) child->send(SIGTERM);
     progress.show(number, plan, so_far, steps);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }

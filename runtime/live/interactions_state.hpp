@@ -15,6 +15,7 @@ inline LiveAnswer refused(int status, std::string message, std::string param) {
 }
 
 struct Interactions::State {
+  static constexpr double limit_window_s = 3600;  // of live.client_limit, and of who has taught least
   Database database;
   LiveSettings settings;
 
@@ -77,7 +78,7 @@ struct Interactions::State {
   // Lessons that count towards the client's limit.
   expected<std::int64_t> taught_by(const std::string& client, double now) {
     const auto row = read("select count(*) from lessons where client = ?1 and state <> 'capped' and created > ?2",
-                          client, now - 3600);
+                          client, now - limit_window_s);
     if (!row) return tl::unexpected(row.error());
     return (*row)->integer(0);
   }

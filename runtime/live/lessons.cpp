@@ -10,8 +10,9 @@ expected<std::optional<Lesson>> Interactions::next_lesson() {
   const auto found = state_->read(
       "select number, client, body from lessons l where state = 'waiting' order by "
       "(select count(*) from lessons t where t.client = l.client and t.state not in ('waiting', 'capped') and "
-      "t.created > l.created - 3600), "
-      "number limit 1");
+      "t.created > l.created - ?1), "
+      "number limit 1",
+      State::limit_window_s);
   if (!found) return tl::unexpected(found.error());
   if (!*found) return std::nullopt;
   Lesson lesson{(*found)->integer(0), (*found)->text(1), {}};

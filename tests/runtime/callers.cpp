@@ -72,6 +72,10 @@ TEST_CASE("a rate limit lets bursts through and refills") {
   now += 1h;
   for (int i = 0; i < 10; ++i) CHECK(limit.allow(now));
   CHECK_FALSE(limit.allow(now));
+  RateLimit slow(0.5);  // less than one a second
+  CHECK(slow.allow(now));
+  CHECK_FALSE(slow.allow(now + 1s));
+  CHECK(slow.allow(now + 2s));
   RateLimit none(0);
   for (int i = 0; i < 1000; ++i) CHECK(none.allow(now));
 }
