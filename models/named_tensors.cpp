@@ -40,6 +40,10 @@ const TensorView* find(std::span<const TensorView> image, const std::string& nam
   return nullptr;
 }
 
+auto missing(const std::string& name) {
+  return fail(name + " is missing: was it written with other settings or another recipe?");
+}
+
 // An empty tensor has no memory, and memcpy may not be given none.
 void copy_into(const at::Tensor& tensor, const TensorView& view) {
   std::copy(view.bytes.begin(), view.bytes.end(), static_cast<std::byte*>(tensor.data_ptr()));
@@ -73,7 +77,7 @@ expected<void> copy_image(std::span<const TensorView> image, const NamedTensors&
   for (const NamedTensor& named : tensors) {
     const TensorView wanted = view_of(named);
     const TensorView* found = find(image, named.name);
-    if (!found) return fail(named.name + " is missing: was it written with other settings or another recipe?");
+    if (!found) return missing(named.name);
     if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
       return fail(named.name + " is " + found->dtype + text_of(found->shape) + ", here it is " + wanted.dtype +
                   text_of(wanted.shape));
@@ -88,7 +92,7 @@ expected<void> copy_image(std::span<const TensorView> image, const NamedTensors&
 
 expected<at::Tensor> tensor_of(std::span<const TensorView> image, const std::string& name) {
   const TensorView* found = find(image, name);
-  if (!found) return fail(name + " is missing");
+  if (!found) return missing(name);
   for (const DtypeName& known : dtypes) {
     if (found->dtype != known.name) continue;
     const at::Tensor tensor = at::empty(found->shape, known.dtype);
