@@ -111,9 +111,12 @@ GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> 
   die_of_exceptions(self, GeneratorState::name);
   use_threads(threads);
   activity->served_turns = 0;
-  const DecoderSettings decoding{settings.model.max_context, settings.generation.parallel,
-                                 settings.generation.kv_on_swap == "recompute", settings.pacing == "lockstep",
-                                 settings.generation.dtype};
+  const DecoderSettings decoding{.max_context = settings.model.max_context,
+                                 .parallel = settings.generation.parallel,
+                                 .recompute_on_swap = settings.generation.kv_on_swap == "recompute",
+                                 .batch_invariant = settings.pacing == "lockstep",
+                                 .dtype = settings.generation.dtype,
+                                 .device = settings.generation.device};
   self->state.decoder = std::make_unique<Decoder>(*model, decoding);
   self->state.newest = model->weights;
   if (settings.live.canary_share < 1) {

@@ -92,7 +92,7 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
     ++state.version;
     // The generator has the new weights before the gatekeeper counts with them: no session that is admitted for this
     // version can be sampled by an older one.
-    prepare(*step.weights, setup.settings.generation.dtype);
+    prepare(*step.weights, setup.settings.generation.dtype, setup.settings.generation.device);
     setup.latest->put(step.weights);
     self->send(generator, weights_atom_v, step.weights);
     self->send(gatekeeper, published_atom_v, state.version);
@@ -123,7 +123,7 @@ PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, 
     state.version = version;
     state.batch.clear();
     state.batch_tokens = 0;
-    prepare(**restored, setup.settings.generation.dtype);
+    prepare(**restored, setup.settings.generation.dtype, setup.settings.generation.device);
     setup.latest->put(*restored);
     self->send(generator, weights_atom_v, *restored);
     setup.metrics->policy_version(version);

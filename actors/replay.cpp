@@ -110,6 +110,7 @@ expected<ReplayReport> replay(const ReplayOptions& options, const std::function<
     spec = std::move(*loaded);
   }
 
+  if (auto devices = check_devices(settings); !devices) return tl::unexpected(devices.error());
   const expected<Model> model = load_model(settings.model, settings.seed);
   if (!model) return tl::unexpected(model.error());
   use_threads((*to)->manifest.value("threads", 1));

@@ -106,6 +106,7 @@ expected<Service> Service::start(ServiceOptions options) {
   const Settings& settings = state->options.settings;
 
   // First what fails quickly.
+  if (auto devices = check_devices(settings); !devices) return tl::unexpected(devices.error());
   expected<EnvironmentFactory> environments = make_environment_factory(settings.environment);
   if (!environments) return tl::unexpected(environments.error());
   expected<RewardSpec> spec = load_reward_spec(settings.reward.directory, settings.reward.spec);

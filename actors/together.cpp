@@ -16,6 +16,11 @@ std::uint64_t digest_of(const Settings& settings, const Model& model) {
   for (const char* key : {"recipe", "seed", "grouping", "baseline", "trust_region", "loss", "policy", "value"}) {
     shared[key] = all.at(key);
   }
+  // Each has GPUs of its own, but Gloo and NCCL do not understand each other.
+  for (const char* learner : {"policy", "value"}) {
+    auto& device = shared[learner].at("device");
+    device = device.get<std::string>() == "cpu" ? "cpu" : "gpu";
+  }
   const std::string text = shared.dump();
   return XXH3_64bits(text.data(), text.size());
 }
@@ -29,9 +34,10 @@ expected<Together> come_together(const Settings& settings, const Model& model) {
                           settings.replicas.address);
   const expected<Replicas> replicas = Replicas::join(settings.replicas);
   if (!replicas) return tl::unexpected(replicas.error());
-  for (auto& [name, channel] :
-       {std::pair{"start", &together.start}, {"value", &together.value}, {"policy", &together.policy}}) {
-    auto opened = replicas->open(name);
+  for (const auto& [name, channel, device] : {std::tuple{"start", &together.start, std::string("cpu")},
+                                              {"value", &together.value, settings.value.device},
+                                              {"policy", &together.policy, settings.policy.device}}) {
+    auto opened = replicas->open(name, device);
     if (!opened) return tl::unexpected(opened.error());
     *channel = std::move(*opened);
   }

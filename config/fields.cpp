@@ -13,6 +13,9 @@ Allowed any() { return {}; }
 constexpr double most = 1e6;  // trajectories, sessions, steps
 constexpr double most_tokens = 1e7;
 constexpr double most_seconds = 1e7;  // about four months
+constexpr const char* device = "that computes: cpu, cuda or cuda:N, counted from 0";
+constexpr const char* recompute =
+    "activation checkpointing: a layer runs once more in the backward pass, and its numbers need not be kept";
 const std::vector<std::string> dtypes = {"auto", "float32", "bfloat16"};
 
 }  // namespace
@@ -155,6 +158,7 @@ std::vector<Field> fields_of(Settings& s) {
        "most likely tokens that are sampled from, 0 = all; only turns with 0 are trained"},
       {"generation.dtype", &s.generation.dtype, one_of({"auto", "float32", "bfloat16", "int8"}), "",
        "of the arithmetic; int8: the weights are rounded for generation alone; logits and log-probs are float32"},
+      {"generation.device", &s.generation.device, any(), "", device},
       {"generation.kv_on_swap", &s.generation.kv_on_swap, one_of({"keep", "recompute"}), "",
        "the key-value cache of a live turn when new weights arrive"},
 
@@ -165,6 +169,8 @@ std::vector<Field> fields_of(Settings& s) {
       {"policy.max_gradient_norm", &s.policy.max_gradient_norm, above_to(0, 1e9), "",
        "a longer gradient is scaled down to it"},
       {"policy.dtype", &s.policy.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
+      {"policy.device", &s.policy.device, any(), "", device},
+      {"policy.recompute_activations", &s.policy.recompute_activations, any(), "", recompute},
 
       {"value.path", &s.value.path, any(), "",
        "a folder that `millrace pretrain-value` wrote; empty = the critic starts from the policy"},
@@ -181,6 +187,8 @@ std::vector<Field> fields_of(Settings& s) {
       {"value.warmup_steps", &s.value.warmup_steps, from_to(0, most), "steps",
        "first batches that train the critic only; not given: the recipe's"},
       {"value.dtype", &s.value.dtype, one_of(dtypes), "", "of the arithmetic; master weights are float32"},
+      {"value.device", &s.value.device, any(), "", device},
+      {"value.recompute_activations", &s.value.recompute_activations, any(), "", recompute},
 
       {"evaluation.every", &s.evaluation.every, from_to(0, most), "versions",
        "from one evaluation on tasks that are not trained to the next; 0 = none"},

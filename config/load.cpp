@@ -178,6 +178,14 @@ bool is_port_of_host(const std::string& address) {
   return error == std::errc() && stop == end && port > 0 && port < 65536;
 }
 
+// cpu, cuda, cuda:0, cuda:12
+bool is_device(std::string_view name) {
+  if (name == "cpu" || name == "cuda") return true;
+  if (!name.starts_with("cuda:")) return false;
+  name.remove_prefix(5);
+  return !name.empty() && name.size() <= 2 && name.find_first_not_of("0123456789") == name.npos;
+}
+
 // What belongs together. Returns what is wrong; empty = nothing.
 std::string conflict(const Settings& s) {
   const RandomModelSettings& random = s.model.random;
@@ -209,6 +217,15 @@ std::string conflict(const Settings& s) {
   if (s.recipe.baseline.kind == "group" && grouping.size < 2) {
     return is("grouping.size", grouping.size) +
            ", but \"baseline.kind\" is \"group\": expected groups of at least 2, or another baseline";
+  }
+  for (const auto& [key, device] : {std::pair{"generation.device", s.generation.device},
+                                    {"policy.device", s.policy.device},
+                                    {"value.device", s.value.device}}) {
+    if (!is_device(device)) return quoted(key) + " is " + quoted(device) + ": expected cpu, cuda or cuda:N";
+  }
+  if (s.generation.dtype == "int8" && s.generation.device != "cpu") {
+    return quoted("generation.dtype") + " is \"int8\", but " + quoted("generation.device") + " is " +
+           quoted(s.generation.device) + ": expected auto, float32 or bfloat16 there";
   }
   if (s.replicas.rank >= s.replicas.count) {
     return is("replicas.rank", s.replicas.rank) + ", but " + is("replicas.count", s.replicas.count) +

@@ -85,6 +85,7 @@ struct GenerationSettings {
   // auto | float32 | bfloat16 of the arithmetic, or int8: a copy of the weights rounded to eight bits, whose log-probs
   // the learner corrects like those of an older policy; logits and log-probs are float32.
   std::string dtype = "auto";
+  std::string device = "cpu";  // cpu | cuda | cuda:0 ...
 };
 
 struct PolicySettings {
@@ -94,6 +95,8 @@ struct PolicySettings {
   double beta2 = 0.95;
   double max_gradient_norm = 1.0;
   std::string dtype = "auto";  // auto | float32 | bfloat16 of the arithmetic; master weights and moments are float32
+  std::string device = "cpu";
+  bool recompute_activations = false;  // activation checkpointing: a third more arithmetic, memory for one layer
 };
 
 struct ValueSettings {
@@ -108,6 +111,8 @@ struct ValueSettings {
   std::string freeze = "attention";  // none | attention | all_but_head
   int warmup_steps = 10;             // first batches that train the critic only
   std::string dtype = "auto";
+  std::string device = "cpu";
+  bool recompute_activations = false;
 };
 
 // The policy on tasks it is not trained on.

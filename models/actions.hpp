@@ -27,16 +27,16 @@ inline void check_shape(const Sequence& sequence) {
   if (length > 0 && sequence.mask[0]) throw std::invalid_argument("Sequence: nothing precedes the first action");
 }
 
-// [action tokens]: what entry(i, t) says of token t of sequence i.
+// [action tokens] on that device: what entry(i, t) says of token t of sequence i.
 template <class T, class Entry>
-at::Tensor per_action(std::span<const Sequence> sequences, Entry entry) {
+at::Tensor per_action(std::span<const Sequence> sequences, at::Device device, Entry entry) {
   std::vector<T> entries;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     for (std::size_t t = 0; t < sequences[i].mask.size(); ++t) {
       if (sequences[i].mask[t]) entries.push_back(entry(i, t));
     }
   }
-  return at::tensor(at::ArrayRef<T>(entries));
+  return at::tensor(at::ArrayRef<T>(entries)).to(device);
 }
 
 }  // namespace millrace

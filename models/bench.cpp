@@ -5,8 +5,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "models/compute.hpp"
 #include "models/decoder.hpp"
-#include "models/dtype.hpp"
 #include "models/policy_learner.hpp"
 #include "models/transformer.hpp"
 #include "models/value_learner.hpp"
@@ -117,7 +117,7 @@ Sequence trajectory(const Model& model, int length, std::mt19937& random) {
 }  // namespace
 
 std::vector<Figure> bench_generation(const Model& model, const BenchOptions& options, const MachineLimits& limits) {
-  const at::ScalarType dtype = compute_dtype(options.dtype);
+  const at::ScalarType dtype = compute_of(options.dtype).dtype;
   LiveTurns turns(model, options);
   const double prompts = seconds_of([&] {
     while (turns.decoder.prompt_tokens() < static_cast<std::uint64_t>(options.batch * options.prompt)) turns.decode(1);
@@ -145,6 +145,7 @@ std::vector<Figure> bench_learning(const Model& model, const BenchOptions& optio
   PolicySettings policy_settings;
   ValueSettings value_settings;
   policy_settings.dtype = value_settings.dtype = options.dtype;
+  policy_settings.recompute_activations = value_settings.recompute_activations = options.recompute_activations;
   const Recipe recipe;
   PolicyLearner policy(model, policy_settings, recipe);
   ValueLearner value(model, value_settings, recipe.baseline);
@@ -168,7 +169,7 @@ std::vector<Figure> bench_learning(const Model& model, const BenchOptions& optio
   const Multiplied weights = multiplied(*model.weights);
   const double tokens = static_cast<double>(options.batch) * options.tokens;
   const double policy_limit =
-      6 * tokens * (weights.layers + weights.head / 2) / flops_of(limits, compute_dtype(options.dtype));
+      6 * tokens * (weights.layers + weights.head / 2) / flops_of(limits, compute_of(options.dtype).dtype);
   return {{"policy_learning", tokens / policy_step, "tokens/s", policy_limit / policy_step},
           {"policy_step", policy_step * 1e3, "ms", policy_limit / policy_step},
           {"value_learning", tokens * value_settings.updates_per_step / value_step, "token passes/s"}};

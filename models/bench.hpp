@@ -21,6 +21,7 @@ struct BenchOptions {
   int prompt = 32;  // tokens of each turn's prompt
   int tokens = 64;  // new tokens a turn, or tokens a trajectory, half of which are trained
   std::string dtype = "auto";
+  bool recompute_activations = false;  // of learning
 };
 
 // Prompts, then `tokens` decode steps of `batch` turns. The limit of a step is the longer of two times: that of reading

@@ -11,18 +11,19 @@ namespace {
 
 // Additive mask [rows, columns]: row i sees the columns up to last_seen[i].
 at::Tensor mask_of(const at::Tensor& last_seen, std::int64_t columns, at::ScalarType dtype) {
-  const at::Tensor hides = at::arange(columns, at::kLong).unsqueeze(0) > last_seen.unsqueeze(1);
-  return at::zeros({last_seen.size(0), columns}, dtype).masked_fill_(hides, -std::numeric_limits<float>::infinity());
+  const at::Tensor hides = at::arange(columns, last_seen.options()).unsqueeze(0) > last_seen.unsqueeze(1);
+  return at::zeros({last_seen.size(0), columns}, last_seen.options().dtype(dtype))
+      .masked_fill_(hides, -std::numeric_limits<float>::infinity());
 }
 
 }  // namespace
 
-CachedTransformer::CachedTransformer(SnapshotPtr snapshot, at::ScalarType dtype)
-    : snapshot_(std::move(snapshot)), dtype_(dtype), weights_(weights_of(*snapshot_, dtype)) {}
+CachedTransformer::CachedTransformer(SnapshotPtr snapshot, const Compute& compute)
+    : snapshot_(std::move(snapshot)), compute_(compute), weights_(weights_of(*snapshot_, compute)) {}
 
 void CachedTransformer::swap(SnapshotPtr snapshot) {
   snapshot_ = std::move(snapshot);
-  weights_ = weights_of(*snapshot_, dtype_);
+  weights_ = weights_of(*snapshot_, compute_);
 }
 
 // Attention of one turn's rows q [rows, heads, head_dim] to its cache. Query heads that share a key-value head stand as
@@ -39,7 +40,9 @@ at::Tensor CachedTransformer::attend(const Feed& feed, const at::Tensor& mask, c
       .reshape({rows, kv * group * size});
 }
 
-void CachedTransformer::feed(std::span<const Feed> feeds) {
+void CachedTransformer::feed(std::span<const Feed> feeds) { pass(feeds, Result::nothing); }
+
+at::Tensor CachedTransformer::pass(std::span<const Feed> feeds, Result result) const {
   const Architecture& architecture = snapshot_->architecture;
   const Weights& weights = weights_;
   const std::int64_t group = architecture.heads / architecture.kv_heads;
@@ -50,10 +53,10 @@ void CachedTransformer::feed(std::span<const Feed> feeds) {
     feed.cache->reserve(feed.from + rows);
     sizes.push_back(rows);
     tokens.push_back(at::tensor(at::ArrayRef<TokenId>(feed.tokens.data(), feed.tokens.size()), at::kInt));
-    positions.push_back(at::arange(feed.from, feed.from + rows, at::kLong));
-    masks.push_back(mask_of(positions.back(), feed.from + rows, activations()).repeat({group, 1}));
+    positions.push_back(at::arange(feed.from, feed.from + rows, at::device(compute_.device).dtype(at::kLong)));
+    masks.push_back(mask_of(positions.back(), feed.from + rows, between().dtype).repeat({group, 1}));
   }
-  at::Tensor hidden = embed(weights.embedding, at::cat(tokens));
+  at::Tensor hidden = embed(weights.embedding, at::cat(tokens).to(compute_.device));
   const Rotary rotary = rotary_of(architecture, at::cat(positions));
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
     const Layer& parts = weights.layers[static_cast<std::size_t>(layer)];
@@ -63,16 +66,19 @@ void CachedTransformer::feed(std::span<const Feed> feeds) {
     for (std::size_t f = 0; f < feeds.size(); ++f) {
       feeds[f].cache->put(layer, KvCache::Kind::key, feeds[f].from, k[f]);
       feeds[f].cache->put(layer, KvCache::Kind::value, feeds[f].from, v[f]);
-      if (layer + 1 < architecture.layers) attended.push_back(attend(feeds[f], masks[f], q[f], layer));
+      if (result == Result::hidden || layer + 1 < architecture.layers)
+        attended.push_back(attend(feeds[f], masks[f], q[f], layer));
     }
-    if (attended.empty()) break;  // nobody reads what the last layer puts out
+    if (attended.empty()) return {};  // nobody reads what the last layer puts out
     hidden = layer_output(architecture, parts, hidden, at::cat(attended));
   }
+  return rms_norm(hidden, weights.final_norm, architecture.norm_eps);
 }
 
 at::Tensor CachedTransformer::next_logits(std::span<const Feed> feeds) {
   const Architecture& architecture = snapshot_->architecture;
   const Weights& weights = weights_;
+  if (!compute_.device.is_cpu()) return logits_of(weights, pass(feeds, Result::hidden));
   Tokens tokens;
   CachedTurns turns;
   for (const Feed& feed : feeds) {

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <chrono>
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
@@ -10,6 +11,11 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#ifdef USE_C10D_NCCL
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+
+#include "models/compute.hpp"
 
 C10_DECLARE_int(caffe2_log_level);
 
@@ -27,10 +33,36 @@ std::string first_line(const std::exception& error) {
   return what.substr(0, what.find('\n'));
 }
 
+using Addresses = c10::intrusive_ptr<c10d::Store>;
+
+c10::intrusive_ptr<c10d::Backend> gloo(const Addresses& addresses, const ReplicaSettings& settings) {
+  using c10d::ProcessGroupGloo;
+  auto options = ProcessGroupGloo::Options::create(timeout_of(settings));
+  options->devices.push_back(settings.interface.empty()
+                                 ? ProcessGroupGloo::createDefaultDevice()
+                                 : ProcessGroupGloo::createDeviceForInterface(settings.interface));
+  return c10::make_intrusive<ProcessGroupGloo>(addresses, settings.rank, settings.count, options);
+}
+
+#ifdef USE_C10D_NCCL
+c10::intrusive_ptr<c10d::Backend> nccl(const Addresses& addresses, const ReplicaSettings& settings) {
+  ::setenv("TORCH_NCCL_BLOCKING_WAIT", "1", 0);  // a wait that is over throws, the watchdog does not abort the program
+  if (!settings.interface.empty()) ::setenv("NCCL_SOCKET_IFNAME", settings.interface.c_str(), 0);
+  const auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = timeout_of(settings);
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(addresses, settings.rank, settings.count, options);
+}
+#else
+c10::intrusive_ptr<c10d::Backend> nccl(const Addresses&, const ReplicaSettings&) {
+  throw std::logic_error("a program without CUDA has no NCCL");
+}
+#endif
+
 }  // namespace
 
 struct Collective::Group {
-  c10d::ProcessGroupGloo gloo;
+  c10::intrusive_ptr<c10d::Backend> backend;
+  at::Device device;
 };
 
 struct Replicas::Store {
@@ -48,7 +80,7 @@ void Collective::sum(const std::vector<at::Tensor>& tensors) {
     std::vector<c10::intrusive_ptr<c10d::Work>> under_way;
     for (const at::Tensor& tensor : tensors) {
       std::vector<at::Tensor> one{tensor};
-      under_way.push_back(group_->gloo.allreduce(one, {}));
+      under_way.push_back(group_->backend->allreduce(one, {}));
     }
     for (const auto& work : under_way) work->wait();
   } catch (const std::exception& error) {
@@ -58,17 +90,18 @@ void Collective::sum(const std::vector<at::Tensor>& tensors) {
 }
 
 std::vector<double> Collective::sum(std::vector<at::Tensor> tensors, const std::vector<double>& numbers) {
-  const at::Tensor beside = at::tensor(numbers, at::kDouble);
-  tensors.push_back(beside);
+  tensors.push_back(at::tensor(numbers, at::kDouble).to(group_->device));
   sum(tensors);
+  const at::Tensor beside = tensors.back().cpu();
   const auto* first = beside.const_data_ptr<double>();
   return {first, first + numbers.size()};
 }
 
 std::vector<std::int64_t> Collective::gather(std::int64_t number) {
-  const at::Tensor all = at::zeros({settings_.count}, at::kLong);
-  all[settings_.rank] = number;
-  sum({all});
+  const at::Tensor there = at::zeros({settings_.count}, at::device(group_->device).dtype(at::kLong));
+  there[settings_.rank] = number;
+  sum({there});
+  const at::Tensor all = there.cpu();
   const auto* first = all.const_data_ptr<std::int64_t>();
   return {first, first + settings_.count};
 }
@@ -106,16 +139,12 @@ expected<Replicas> Replicas::join(const ReplicaSettings& settings) {
   }
 }
 
-expected<std::shared_ptr<Collective>> Replicas::open(const std::string& name) const {
-  using c10d::ProcessGroupGloo;
+expected<std::shared_ptr<Collective>> Replicas::open(const std::string& name, const std::string& device_name) const {
+  const at::Device device = device_of(device_name);
   try {
-    auto options = ProcessGroupGloo::Options::create(timeout_of(settings_));
-    options->devices.push_back(settings_.interface.empty()
-                                   ? ProcessGroupGloo::createDefaultDevice()
-                                   : ProcessGroupGloo::createDeviceForInterface(settings_.interface));
     const auto addresses = c10::make_intrusive<c10d::PrefixStore>(name, store_->tcp);
-    std::unique_ptr<Collective::Group> group(
-        new Collective::Group{ProcessGroupGloo(addresses, settings_.rank, settings_.count, options)});
+    auto backend = device.is_cpu() ? gloo(addresses, settings_) : nccl(addresses, settings_);
+    auto group = std::make_unique<Collective::Group>(Collective::Group{std::move(backend), device});
     return std::make_shared<Collective>(std::move(group), settings_);
   } catch (const std::exception& error) {
     return fail("replicas: no way to the others' " + name + ": " + first_line(error));

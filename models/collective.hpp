@@ -1,6 +1,7 @@
 #pragma once
 // Several services that learn as one: each makes trajectories of its own, and at every step their gradients are added
-// up, so that all of them publish the very same weights. Gradients travel by c10d's Gloo over TCP.
+// up, so that all of them publish the very same weights. Gradients travel by c10d: from CPUs by Gloo over TCP, from
+// GPUs by NCCL.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,8 +53,8 @@ class Replicas {
   Replicas(Replicas&&) noexcept;
   ~Replicas();
 
-  // Opens a channel for those of the same name in the other services.
-  expected<std::shared_ptr<Collective>> open(const std::string& name) const;
+  // Opens a channel for those of the same name in the other services, for tensors on that device ("cpu", "cuda:0").
+  expected<std::shared_ptr<Collective>> open(const std::string& name, const std::string& device = "cpu") const;
 
  private:
   Replicas(std::unique_ptr<Store> store, const ReplicaSettings& settings);

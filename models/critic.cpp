@@ -7,7 +7,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "models/actions.hpp"
-#include "models/dtype.hpp"
+#include "models/compute.hpp"
 
 namespace millrace {
 
@@ -28,25 +28,27 @@ bool is_frozen(const std::string& name, const std::string& freeze, bool has_expe
 
 }  // namespace
 
-Critic::Critic(SnapshotPtr backbone, const ValueSettings& settings)
-    : backbone_(std::move(backbone)),
-      dtype_(compute_dtype(settings.dtype)),
+Critic::Critic(const SnapshotPtr& backbone, const ValueSettings& settings)
+    : compute_(compute_of(settings.dtype, settings.device)),
+      backbone_(on_device(backbone, compute_.device)),
+      activations_(settings.recompute_activations ? Activations::recompute : Activations::keep),
       max_gradient_norm_(settings.max_gradient_norm),
       weights_(backbone_->weights) {
   weights_.head = at::Tensor();  // a critic predicts no tokens
   for_each_tensor(weights_, /*tied=*/true, [&](const std::string& name, at::Tensor& tensor) {
     if (is_frozen(name, settings.freeze, backbone_->architecture.experts > 0)) {
-      tensor = tensor.to(dtype_);  // float32: the backbone's own memory
+      tensor = tensor.to(compute_.dtype);  // float32: the backbone's own memory
     } else {
       masters_.push_back(tensor.clone());
       names_.push_back(name);
-      tensor = leaves_.add(masters_.back(), dtype_);
+      tensor = leaves_.add(masters_.back(), compute_.dtype);
     }
   });
   // A zero head: before anything is learned every value is 0 and the advantages are the returns.
-  masters_.push_back(at::zeros({1, backbone_->architecture.hidden}, at::kFloat));
+  const auto here = at::device(compute_.device).dtype(at::kFloat);
+  masters_.push_back(at::zeros({1, backbone_->architecture.hidden}, here));
   head_ = leaves_.add(masters_.back(), at::kFloat);
-  masters_.push_back(at::zeros({1}, at::kFloat));
+  masters_.push_back(at::zeros({1}, here));
   bias_ = leaves_.add(masters_.back(), at::kFloat);
   names_.insert(names_.end(), {"value_head.weight", "value_head.bias"});
   optimizer_.emplace(
@@ -56,12 +58,13 @@ Critic::Critic(SnapshotPtr backbone, const ValueSettings& settings)
 }
 
 at::Tensor Critic::values_of(std::span<const Sequence> sequences) const {
-  const Pack pack = make_pack(sequences, dtype_);
-  const at::Tensor before = per_action<std::int64_t>(sequences, [&](auto i, auto t) { return pack.rows[i][t - 1]; });
+  const Pack pack = make_pack(sequences, compute_.device);
+  const at::Tensor before =
+      per_action<std::int64_t>(sequences, compute_.device, [&](auto i, auto t) { return pack.rows[i][t - 1]; });
   std::vector<std::int64_t> last;
   for (const auto& rows : pack.rows) last.push_back(rows.back());
-  const at::Tensor rows = at::cat({before, at::tensor(last)});
-  const at::Tensor hidden = hidden_states(backbone_->architecture, weights_, pack);
+  const at::Tensor rows = at::cat({before, at::tensor(last).to(compute_.device)});
+  const at::Tensor hidden = hidden_states(backbone_->architecture, weights_, pack, activations_);
   return at::linear(hidden.index_select(0, rows).to(at::kFloat), head_, bias_).squeeze(1);
 }
 

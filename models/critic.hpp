@@ -18,7 +18,7 @@ namespace millrace {
 
 class Critic {
  public:
-  Critic(SnapshotPtr backbone, const ValueSettings& settings);
+  Critic(const SnapshotPtr& backbone, const ValueSettings& settings);
 
   // Values before every action token, then those after the last token of every sequence: [action tokens + sequences].
   at::Tensor values_of(std::span<const Sequence> sequences) const;
@@ -43,8 +43,9 @@ class Critic {
   std::vector<float> gradient() const { return leaves_.flat_gradient(); }
 
  private:
+  const Compute compute_;
   const SnapshotPtr backbone_;  // held: frozen tensors are its own
-  const at::ScalarType dtype_;
+  const Activations activations_;
   const double max_gradient_norm_;
   Leaves leaves_;
   Weights weights_;                  // leaves and frozen tensors, as the transformer takes them

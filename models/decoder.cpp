@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "models/cached_transformer.hpp"
-#include "models/dtype.hpp"
+#include "models/compute.hpp"
 #include "models/sampler.hpp"
 #include "models/text/detokenizer.hpp"
 
@@ -80,7 +80,7 @@ struct Decoder::State {
   State(const Model& model, DecoderSettings decoder_settings)
       : settings(decoder_settings),
         tokenizer(model.tokenizer),
-        transformer(model.weights, compute_dtype(settings.dtype)) {}
+        transformer(model.weights, compute_of(settings.dtype, settings.device)) {}
 
   // Takes over from another turn what it has in common with this one, if the current weights made it.
   void borrow(Turn& turn) {
@@ -242,7 +242,7 @@ std::vector<FinishedTurn> Decoder::step(bool urgent_only) {
   if (stepping.empty()) return finished;
   const c10::InferenceMode no_gradients;
   s.feed_prompts(stepping);
-  const at::Tensor logits = s.next_logits(stepping);
+  const at::Tensor logits = s.next_logits(stepping).cpu();
   for (std::size_t i = stepping.size(); i-- > 0;) {  // backwards: a turn that leaves moves only such as are done
     Turn& turn = s.turns[i];
     if (turn.cached < static_cast<std::int64_t>(turn.tokens.size())) continue;

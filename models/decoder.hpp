@@ -56,6 +56,7 @@ struct DecoderSettings {
   // the batch. Slow: the weights are read once a turn.
   bool batch_invariant = false;
   std::string dtype = "float32";  // of the arithmetic: auto | float32 | bfloat16 | int8; log-probs are float32 always
+  std::string device = "cpu";     // cpu | cuda:0 ...; drawing is done on the CPU always
 };
 
 class Decoder {

@@ -124,7 +124,7 @@ expected<void> write_folder_weights(const std::string& folder, const Snapshot& s
   std::vector<NewTensor> tensors;
   std::vector<at::Tensor> held;
   const auto add = [&](const std::string& name, const at::Tensor& tensor) {
-    held.push_back(tensor.contiguous());
+    held.push_back(tensor.cpu().contiguous());
     tensors.push_back(
         {name, tensor.sizes().vec(), {held.back().const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())}});
   };

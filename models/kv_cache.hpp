@@ -17,12 +17,14 @@ class KvCache {
   static constexpr std::int64_t page_tokens = 32;
   enum class Kind { key, value };
 
-  KvCache(const Architecture& architecture, at::ScalarType dtype)
-      : page_shape_{architecture.layers, 2, architecture.kv_heads, page_tokens, architecture.head_dim}, dtype_(dtype) {}
+  KvCache(const Architecture& architecture, const Compute& compute)
+      : page_shape_{architecture.layers, 2, architecture.kv_heads, page_tokens, architecture.head_dim},
+        compute_(compute) {}
 
   // Makes room for so many tokens; what is there stays.
   void reserve(std::int64_t tokens) {
-    while (std::ssize(pages_) * page_tokens < tokens) pages_.push_back(at::empty(page_shape_, dtype_));
+    while (std::ssize(pages_) * page_tokens < tokens)
+      pages_.push_back(at::empty(page_shape_, at::device(compute_.device).dtype(compute_.dtype)));
   }
 
   // Begins anew with another's first `tokens`: full pages are held together, the rest is copied.
@@ -69,7 +71,7 @@ class KvCache {
   }
 
   std::vector<std::int64_t> page_shape_;
-  at::ScalarType dtype_;
+  Compute compute_;
   std::vector<at::Tensor> pages_;
 };
 

@@ -20,7 +20,7 @@ at::Tensor scaled(const at::Tensor& frequencies, const RopeScaling& scaling) {
 
 Rotary rotary_of(const Architecture& architecture, const at::Tensor& positions) {
   const std::int64_t half = architecture.head_dim / 2;
-  const at::Tensor exponents = at::arange(half, at::kFloat) / static_cast<double>(half);
+  const at::Tensor exponents = at::arange(half, positions.options().dtype(at::kFloat)) / static_cast<double>(half);
   at::Tensor frequencies = at::pow(architecture.rope_theta, exponents).reciprocal();
   if (architecture.rope_scaling.factor != 1.0) frequencies = scaled(frequencies, architecture.rope_scaling);
   const at::Tensor angles = positions.to(at::kFloat).unsqueeze(1) * frequencies;  // [rows, half]

@@ -6,7 +6,7 @@ namespace millrace {
 
 at::Tensor Leaves::add(const at::Tensor& parameter, at::ScalarType dtype) {
   at::Tensor leaf = parameter.detach().to(dtype).requires_grad_(true);
-  gradients_.push_back(at::zeros(parameter.sizes(), at::kFloat));
+  gradients_.push_back(at::zeros(parameter.sizes(), parameter.options().dtype(at::kFloat).requires_grad(false)));
   leaf.mutable_grad() = gradients_.back();
   leaves_.push_back(leaf);
   return leaf;
@@ -29,7 +29,8 @@ void Leaves::drop_gradients() {
 
 std::vector<float> Leaves::flat_gradient() const {
   std::vector<float> flat;
-  for (const at::Tensor& gradient : gradients_) {
+  for (const at::Tensor& there : gradients_) {
+    const at::Tensor gradient = there.cpu();
     const auto* numbers = gradient.const_data_ptr<float>();
     flat.insert(flat.end(), numbers, numbers + gradient.numel());
   }

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "models/dtype.hpp"
+#include "models/compute.hpp"
 #include "models/folder_weights.hpp"
 #include "models/gguf_weights.hpp"
 #include "models/text/gguf.hpp"
@@ -90,11 +90,14 @@ SnapshotPtr renumbered(const Snapshot& snapshot, Version version) {
   return std::make_shared<const Snapshot>(version, snapshot.architecture, snapshot.weights);
 }
 
-void prepare(const Snapshot& snapshot, const std::string& dtype) { snapshot.prepare(compute_dtype(dtype)); }
+void prepare(const Snapshot& snapshot, const std::string& dtype, const std::string& device) {
+  snapshot.prepare(compute_of(dtype, device));
+}
 
 std::uint64_t checksum_of(const Snapshot& snapshot) {
   std::uint64_t sum = 0;
-  for_each_tensor(snapshot.weights, snapshot.architecture.tied, [&](const std::string&, const at::Tensor& tensor) {
+  for_each_tensor(snapshot.weights, snapshot.architecture.tied, [&](const std::string&, const at::Tensor& there) {
+    const at::Tensor tensor = there.cpu();
     sum = XXH3_64bits_withSeed(tensor.const_data_ptr(), tensor.nbytes(), sum);
   });
   return sum;

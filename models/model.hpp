@@ -16,9 +16,9 @@ using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
 Version version_of(const Snapshot& snapshot);
 SnapshotPtr renumbered(const Snapshot& snapshot, Version version);  // the same tensors under another number
-// Checks the weights and makes the copy that decoders of this dtype compute with. A publisher does it, so that they
-// need not between two of their steps.
-void prepare(const Snapshot& snapshot, const std::string& dtype);
+// Checks the weights and makes the copy that decoders of this dtype compute with on that device. A publisher does it,
+// so that they need not between two of their steps.
+void prepare(const Snapshot& snapshot, const std::string& dtype, const std::string& device = "cpu");
 std::uint64_t checksum_of(const Snapshot& snapshot);  // over every weight's bits; takes as long as reading them
 
 struct Model {
@@ -31,6 +31,9 @@ struct Model {
 // tokenizer_config.json), or makes a random byte-level model from settings.random and the seed.
 // Errors: file missing, malformed, unknown architecture, a tensor missing or of the wrong shape.
 expected<Model> load_model(const ModelSettings& settings, std::uint64_t seed);
+
+// Errors: generation.device, policy.device or value.device, which this machine or this program does not have.
+expected<void> check_devices(const Settings& settings);
 
 // Threads that one call into models/ may use, on the calling thread. Every compute actor calls it when it starts.
 void use_threads(int threads);

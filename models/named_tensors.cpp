@@ -46,7 +46,9 @@ auto missing(const std::string& name) {
 
 // An empty tensor has no memory, and memcpy may not be given none.
 void copy_into(const at::Tensor& tensor, const TensorView& view) {
-  std::copy(view.bytes.begin(), view.bytes.end(), static_cast<std::byte*>(tensor.data_ptr()));
+  const at::Tensor here = tensor.is_cpu() ? tensor : at::empty(tensor.sizes(), tensor.scalar_type());
+  std::copy(view.bytes.begin(), view.bytes.end(), static_cast<std::byte*>(here.data_ptr()));
+  if (!tensor.is_cpu()) tensor.copy_(here);
 }
 
 }  // namespace
@@ -67,6 +69,7 @@ void restore_steps(AdamW& optimizer, const NamedTensors& tensors) {
 
 LearnerImagePtr make_image(NamedTensors tensors, ImageGate& gate) {
   TensorViews views;
+  for (NamedTensor& named : tensors) named.tensor = named.tensor.cpu();  // where it is elsewhere: a copy
   for (const NamedTensor& named : tensors) views.push_back(view_of(named));
   return std::make_shared<const LearnerImage>(std::move(views),
                                               std::make_shared<const NamedTensors>(std::move(tensors)), gate.close());

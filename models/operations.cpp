@@ -5,6 +5,7 @@
 #include "models/kernels.hpp"
 #include "models/matrix_product.hpp"
 #include "models/projection.hpp"
+#include "models/tensor_kernels.hpp"
 
 namespace millrace {
 
@@ -24,7 +25,7 @@ void with_type_of(const at::Tensor& tensor, Work work) {
 // Where a leaf's gradient is added up.
 at::Tensor gradient_of(const at::Tensor& leaf) {
   at::Tensor& gradient = leaf.mutable_grad();
-  if (!gradient.defined()) gradient = at::zeros(leaf.sizes(), at::kFloat);
+  if (!gradient.defined()) gradient = at::zeros(leaf.sizes(), leaf.options().dtype(at::kFloat).requires_grad(false));
   return gradient;
 }
 
@@ -88,6 +89,7 @@ struct AddBias : torch::autograd::Function<AddBias> {
 
 // The result, and the scale of every row.
 std::pair<at::Tensor, at::Tensor> normed(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  if (!x.is_cpu()) return tensor_kernels::rms_norm(x, weight, epsilon);
   const std::int64_t rows = x.size(0), size = x.size(1);
   at::Tensor y = at::empty({rows, size}, weight.scalar_type()), scale = at::empty({rows}, at::kFloat);
   with_type_of(weight, [&]<class T>(T) {
@@ -106,6 +108,11 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static Tensors backward(AutogradContext* context, const Tensors& gradients) {
     const Tensors saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &scale = saved[2], dy = gradients[0].contiguous();
+    if (!x.is_cpu()) {
+      if (context->needs_input_grad(1))
+        gradient_of(weight).add_(tensor_kernels::rms_norm_weight_gradient(x, scale, dy));
+      return {tensor_kernels::rms_norm_backward(x, weight, scale, dy), at::Tensor(), at::Tensor()};
+    }
     const std::int64_t rows = x.size(0), size = x.size(1);
     at::Tensor dx;
     with_type_of(weight, [&]<class T>(T) {
@@ -125,6 +132,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
 };
 
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, float sign) {
+  if (!x.is_cpu()) return tensor_kernels::rotate(x, cos, sin, sign);
   at::Tensor y = at::empty(x.sizes(), x.options());
   with_type_of(x, [&]<class T>(T) {
     kernels::rotate<T>(x.const_data_ptr<T>(), cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), y.data_ptr<T>(),
@@ -153,6 +161,10 @@ struct Gated : torch::autograd::Function<Gated> {
   static Tensors backward(AutogradContext* context, const Tensors& gradients) {
     const Tensors saved = context->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1], dy = gradients[0].contiguous();
+    if (!gate.is_cpu()) {
+      const auto [of_gate, of_up] = tensor_kernels::gated_backward(gate, up, dy);
+      return {of_gate, of_up};
+    }
     at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
     with_type_of(gate, [&]<class T>(T) {
       kernels::gated_backward<T>(gate.const_data_ptr<T>(), up.const_data_ptr<T>(), dy.const_data_ptr<T>(),
@@ -161,6 +173,7 @@ struct Gated : torch::autograd::Function<Gated> {
     return {dgate, dup};
   }
   static at::Tensor value(const at::Tensor& gate, const at::Tensor& up) {
+    if (!gate.is_cpu()) return tensor_kernels::gated(gate, up);
     at::Tensor y = at::empty_like(gate);
     with_type_of(gate, [&]<class T>(T) {
       kernels::gated<T>(gate.const_data_ptr<T>(), up.const_data_ptr<T>(), y.data_ptr<T>(), gate.size(0), gate.size(1));
@@ -179,12 +192,36 @@ struct Residual : torch::autograd::Function<Residual> {
     return {gradients[0], gradients[0].to(dtype)};
   }
   static at::Tensor value(const at::Tensor& hidden, const at::Tensor& update) {
+    if (!hidden.is_cpu()) return tensor_kernels::add(hidden, update);
     at::Tensor y = at::empty_like(hidden);
     with_type_of(update, [&]<class T>(T) {
       kernels::add<T>(hidden.const_data_ptr<float>(), update.const_data_ptr<T>(), y.data_ptr<float>(), hidden.size(0),
                       hidden.size(1));
     });
     return y;
+  }
+};
+
+using LayerFunction = std::function<at::Tensor(const at::Tensor&)>;
+struct LayerHolder final : torch::CustomClassHolder {
+  explicit LayerHolder(LayerFunction function) : layer(std::move(function)) {}
+  LayerFunction layer;
+};
+
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor&,
+                            LayerFunction layer) {
+    context->save_for_backward({hidden});
+    const at::Tensor result = layer(hidden);
+    context->saved_data["layer"] = c10::IValue::make_capsule(c10::make_intrusive<LayerHolder>(std::move(layer)));
+    return result;
+  }
+  static Tensors backward(AutogradContext* context, const Tensors& gradients) {
+    const at::AutoGradMode with_gradient(true);
+    const auto holder = c10::static_intrusive_pointer_cast<LayerHolder>(context->saved_data["layer"].toCapsule());
+    const at::Tensor hidden = context->get_saved_variables()[0].detach().requires_grad_(true);
+    holder->layer(hidden).backward(gradients[0]);  // adds to the gradients of the layer's weights, too
+    return {hidden.grad(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -224,6 +261,11 @@ at::Tensor rotate(const at::Tensor& x, const Rotary& rotary) {
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up) {
   if (is_recorded(gate, up)) return Gated::apply(gate, up);
   return Gated::value(gate, up);
+}
+
+at::Tensor recomputed(const at::Tensor& hidden, const at::Tensor& trained, LayerFunction layer) {
+  if (is_recorded(hidden, trained)) return Recomputed::apply(hidden, trained, std::move(layer));
+  return layer(hidden);
 }
 
 at::Tensor residual(const at::Tensor& hidden, const at::Tensor& update) {

@@ -2,6 +2,8 @@
 // The differentiable operations of a transformer. The hidden states that layers add to are float32; what goes through
 // the layers has the weights' dtype, float32 or bfloat16. Gradients of weights do not go through autograd: a backward
 // pass adds them in float32 to the weight's own grad(), so that nothing is rounded or copied between two passes.
+#include <functional>
+
 #include <ATen/ATen.h>
 
 namespace millrace {
@@ -36,5 +38,10 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up);
 
 // hidden + update: float32, whatever the update's dtype.
 at::Tensor residual(const at::Tensor& hidden, const at::Tensor& update);
+
+// What a layer makes of hidden states, of which only those are kept for the backward pass: it runs the layer once more
+// (activation checkpointing, arXiv 1604.06174). `trained`: a weight of the layer that requires a gradient, if one does.
+at::Tensor recomputed(const at::Tensor& hidden, const at::Tensor& trained,
+                      std::function<at::Tensor(const at::Tensor& hidden)> layer);
 
 }  // namespace millrace

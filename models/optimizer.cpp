@@ -42,8 +42,9 @@ float* floats(const at::Tensor& tensor) {
 
 AdamW::AdamW(AdamWSettings settings, const std::vector<at::Tensor>& parameters) : settings_(settings) {
   for (const at::Tensor& parameter : parameters) {
-    mean_.push_back(at::zeros(parameter.sizes(), at::kFloat));
-    variance_.push_back(at::zeros(parameter.sizes(), at::kFloat));
+    const auto there = at::device(parameter.device()).dtype(at::kFloat);
+    mean_.push_back(at::zeros(parameter.sizes(), there));
+    variance_.push_back(at::zeros(parameter.sizes(), there));
   }
 }
 
@@ -51,6 +52,7 @@ void AdamW::step(const std::vector<at::Tensor>& current, const std::vector<at::T
                  const std::vector<at::Tensor>& next) {
   ++steps_;
   const auto steps = static_cast<double>(steps_);
+  if (!current.empty() && !current.front().is_cpu()) return step_anywhere(current, gradients, scale, next);
   const Coefficients coefficients{
       .beta1 = static_cast<float>(settings_.beta1),
       .one_minus_beta1 = static_cast<float>(1 - settings_.beta1),
@@ -73,13 +75,29 @@ void AdamW::step(const std::vector<at::Tensor>& current, const std::vector<at::T
   }
 }
 
+void AdamW::step_anywhere(const std::vector<at::Tensor>& current, const std::vector<at::Tensor>& gradients,
+                          double scale, const std::vector<at::Tensor>& next) {
+  const auto steps = static_cast<double>(steps_);
+  const double rate = settings_.lr / (1 - std::pow(settings_.beta1, steps));
+  const double variance_scale = 1 / std::sqrt(1 - std::pow(settings_.beta2, steps));
+  for (std::size_t i = 0; i < current.size(); ++i) {
+    const at::Tensor &gradient = gradients[i].mul_(scale), &mean = mean_[i], &variance = variance_[i];
+    mean.lerp_(gradient, 1 - settings_.beta1);
+    variance.mul_(settings_.beta2).addcmul_(gradient, gradient, 1 - settings_.beta2);
+    const at::Tensor divisor = variance.sqrt().mul_(variance_scale).add_(settings_.epsilon);
+    next[i].copy_(current[i]).mul_(1 - settings_.lr * settings_.weight_decay).addcdiv_(mean, divisor, -rate);
+    gradient.zero_();
+  }
+}
+
 double global_norm(const std::vector<at::Tensor>& gradients) {
-  double squares = 0;
+  if (gradients.empty()) return 0;
+  std::vector<at::Tensor> squares;
   for (const at::Tensor& gradient : gradients) {
     // Row by row in float32, which is fast, then in float64: a float32 sum of millions of squares loses digits.
-    squares += at::linalg_vector_norm(gradient, 2, at::IntArrayRef{-1}).to(at::kDouble).square().sum().item<double>();
+    squares.push_back(at::linalg_vector_norm(gradient, 2, at::IntArrayRef{-1}).to(at::kDouble).square().sum());
   }
-  return std::sqrt(squares);
+  return std::sqrt(at::stack(squares).sum().item<double>());
 }
 
 double clip_factor(double norm, double limit) { return norm > limit ? limit / norm : 1.0; }

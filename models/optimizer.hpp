@@ -18,7 +18,7 @@ struct AdamWSettings {
 
 class AdamW {
  public:
-  // Moments start at zero, one pair for each parameter. Only the shapes are looked at.
+  // Moments start at zero, one pair for each parameter, beside it. Only shapes and devices are looked at.
   AdamW(AdamWSettings settings, const std::vector<at::Tensor>& parameters);
 
   // next = AdamW(current, scale * gradients); the gradients are zero afterwards. next[i] may be current[i].
@@ -36,6 +36,10 @@ class AdamW {
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
  private:
+  // The same in LibTorch's operations: for devices other than CPUs.
+  void step_anywhere(const std::vector<at::Tensor>& current, const std::vector<at::Tensor>& gradients, double scale,
+                     const std::vector<at::Tensor>& next);
+
   AdamWSettings settings_;
   std::vector<at::Tensor> mean_, variance_;  // first and second moment
   std::int64_t steps_ = 0;

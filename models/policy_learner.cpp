@@ -8,7 +8,7 @@
 
 #include "models/actions.hpp"
 #include "models/collective.hpp"
-#include "models/dtype.hpp"
+#include "models/compute.hpp"
 #include "models/leaves.hpp"
 #include "models/matrix_product.hpp"
 #include "models/named_tensors.hpp"
@@ -52,20 +52,23 @@ struct PolicyLearner::State {
         settings(policy_settings),
         recipe(policy_recipe),
         objective(objective_of(recipe)),
-        dtype(compute_dtype(policy_settings.dtype)),
-        reference(model.weights),
-        current(model.weights),
-        weights(weights_of(*current, dtype)),
+        compute(compute_of(policy_settings.dtype, policy_settings.device)),
+        reference(on_device(model.weights, compute.device)),
+        current(reference),
+        weights(weights_of(*current, compute)),
         optimizer({.lr = settings.lr,
                    .beta1 = settings.beta1,
                    .beta2 = settings.beta2,
                    .weight_decay = settings.weight_decay},
                   tensors_of(current->weights, tied())) {
     for_each_tensor(weights, tied(),
-                    [&](const std::string&, at::Tensor& tensor) { tensor = leaves.add(tensor, dtype); });
+                    [&](const std::string&, at::Tensor& tensor) { tensor = leaves.add(tensor, compute.dtype); });
     if (tied()) weights.head = weights.embedding;
   }
 
+  Activations activations() const {
+    return settings.recompute_activations ? Activations::recompute : Activations::keep;
+  }
   bool tied() const { return current->architecture.tied; }
 
   // What a checkpoint holds of these weights and of the optimizer.
@@ -81,8 +84,8 @@ struct PolicyLearner::State {
 
   void publish(const SnapshotPtr& snapshot) {
     const std::vector<at::Tensor> masters = tensors_of(snapshot->weights, tied());
-    const std::vector<at::Tensor> computed_with = tensors_of(weights_of(*snapshot, dtype), tied());
-    if (dtype != at::kFloat) {
+    const std::vector<at::Tensor> computed_with = tensors_of(weights_of(*snapshot, compute), tied());
+    if (compute.dtype != at::kFloat) {
       for (std::size_t i = 0; i < masters.size(); ++i) computed_with[i].copy_(masters[i]);
     }
     leaves.follow(computed_with);
@@ -112,7 +115,7 @@ struct PolicyLearner::State {
     }
     const at::Tensor logits_gradient =
         std::move(distribution).logits_gradient(shares * loss.gradient, entropy_gradient);
-    const at::Tensor narrow_gradient = logits_gradient.to(dtype);
+    const at::Tensor narrow_gradient = logits_gradient.to(compute.dtype);
     add_weight_gradient(head_gradient(), narrow_gradient, inputs);
     hidden_gradient.index_add_(0, actions.rows, narrow_gradient.mm(weights.head));
     return part;
@@ -122,7 +125,7 @@ struct PolicyLearner::State {
   const PolicySettings settings;
   const Recipe recipe;
   const Objective& objective;
-  const at::ScalarType dtype;
+  const Compute compute;
   const SnapshotPtr reference;  // the policy at the start of the run
   SnapshotPtr current;          // the last published policy: the master weights
   Leaves leaves;
@@ -169,12 +172,12 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
   }
   if (taken.empty()) return {};
 
-  const Pack pack = make_pack(taken, s.dtype);
+  const Pack pack = make_pack(taken, s.compute.device);
   Actions actions = actions_of(pack, taken, their_advantages);
   at::Tensor hidden;
   {
     const at::AutoGradMode with_gradient(true);
-    hidden = hidden_states(s.current->architecture, s.weights, pack);
+    hidden = hidden_states(s.current->architecture, s.weights, pack, s.activations());
   }
   const at::NoGradGuard no_gradient;
   if (s.objective.needs_sequence_ratio) {
@@ -182,13 +185,13 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
     actions.objective.sequence_log_ratio = mean_of_sequence(logp - actions.objective.behaviour, taken);
   }
   if (s.objective.needs_proximal && !their_proximal.empty()) {
-    actions.objective.proximal = per_action<float>(taken, [&](auto i, auto t) { return their_proximal[i][t]; });
+    actions.objective.proximal =
+        per_action<float>(taken, s.compute.device, [&](auto i, auto t) { return their_proximal[i][t]; });
   }
   if (s.recipe.loss.kl_weight > 0) {
     const Weights& reference = s.reference->weights;
-    const Pack in_float32 = make_pack(taken, at::kFloat);
     actions.objective.reference =
-        logp_of(reference, hidden_states(s.reference->architecture, reference, in_float32), actions);
+        logp_of(reference, hidden_states(s.reference->architecture, reference, pack), actions);
   }
   const at::Tensor hidden_gradient = at::zeros_like(hidden);
   PolicySums sums;
@@ -211,9 +214,9 @@ std::vector<std::vector<float>> PolicyLearner::log_probs(std::span<const Sequenc
     actions_in_all += action_count(sequence);
   }
   if (actions_in_all == 0) return result;
-  const Pack pack = make_pack(sequences, s.dtype);
+  const Pack pack = make_pack(sequences, s.compute.device);
   const at::Tensor hidden = hidden_states(s.current->architecture, s.weights, pack);
-  const at::Tensor logp = logp_of(s.weights, hidden, actions_of(pack, sequences)).contiguous();
+  const at::Tensor logp = logp_of(s.weights, hidden, actions_of(pack, sequences)).cpu().contiguous();
   const auto* next = logp.const_data_ptr<float>();
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     for (std::size_t t = 0; t < sequences[i].mask.size(); ++t) {
@@ -247,7 +250,7 @@ PolicyStep PolicyLearner::step(Version next) {
   }
   s.gate.wait();
   const double scale = clip_factor(result.gradient_norm, s.settings.max_gradient_norm) / shares;
-  const SnapshotPtr published = s.sets.take(*s.current, next, s.dtype);
+  const SnapshotPtr published = s.sets.take(*s.current, next, s.compute.dtype);
   const std::vector<at::Tensor> masters = tensors_of(published->weights, s.tied());
   s.optimizer.step(tensors_of(s.current->weights, s.tied()), s.leaves.gradients(), scale, masters);
   s.publish(published);
@@ -261,7 +264,7 @@ expected<SnapshotPtr> PolicyLearner::restore(std::span<const TensorView> image, 
   State& s = *state_;
   const at::NoGradGuard no_gradient;
   s.gate.wait();
-  const SnapshotPtr restored = s.sets.take(*s.current, version, s.dtype);
+  const SnapshotPtr restored = s.sets.take(*s.current, version, s.compute.dtype);
   const NamedTensors tensors = s.with_optimizer(*restored);
   if (auto copied = copy_image(image, tensors); !copied) return tl::unexpected(copied.error());
   restore_steps(s.optimizer, tensors);

@@ -34,6 +34,7 @@ at::Tensor product_in_tiles(const at::Tensor& x, const at::Tensor& weight) {
 struct Float {
   using Number = float;
   static constexpr std::int64_t lanes = 8;  // numbers of a register
+  static constexpr int columns = 3;         // of a block: 12 sums, which fill the registers
   static bool is_supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
   template <int Rows, int Columns, class Result>
@@ -63,10 +64,38 @@ struct Float {
   }
 };
 
+struct WideFloat {
+  using Number = float;
+  static constexpr std::int64_t lanes = 16;
+  static constexpr int columns = 6;
+  static bool is_supported() { return __builtin_cpu_supports("avx512f"); }
+
+  template <int Rows, int Columns, class Result>
+  [[gnu::target("avx512f"), gnu::optimize("O3")]] static void block(const float* x, const float* weight, Result* out,
+                                                                    std::int64_t in, std::int64_t out_size) {
+    __m512 sums[Rows][Columns];
+    for (auto& row : sums) {
+      for (__m512& sum : row) sum = _mm512_setzero_ps();
+    }
+    for (std::int64_t k = 0; k < in; k += lanes) {
+      __m512 a[Rows];
+      for (int r = 0; r < Rows; ++r) a[r] = _mm512_loadu_ps(x + r * in + k);
+      for (int c = 0; c < Columns; ++c) {
+        const __m512 w = _mm512_loadu_ps(weight + c * in + k);
+        for (int r = 0; r < Rows; ++r) sums[r][c] = _mm512_fmadd_ps(a[r], w, sums[r][c]);
+      }
+    }
+    for (int r = 0; r < Rows; ++r) {
+      for (int c = 0; c < Columns; ++c) out[r * out_size + c] = _mm512_reduce_add_ps(sums[r][c]);
+    }
+  }
+};
+
 // Products of bfloat16 pairs, added up in float32.
 struct BFloat16 {
   using Number = at::BFloat16;
   static constexpr std::int64_t lanes = 32;
+  static constexpr int columns = 3;
   static bool is_supported() { return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw"); }
 
   template <int Rows, int Columns, class Result>
@@ -112,7 +141,8 @@ at::Tensor product_of_few_rows(const at::Tensor& x, const at::Tensor& weight) {
   auto* out = result.data_ptr<Result>();
   at::parallel_for(0, out_size, 64, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t c = begin;
-    for (; c + 3 <= end; c += 3) all_rows<Kind, 3>(x_data, weight_data + c * in, out + c, rows, in, out_size);
+    for (; c + Kind::columns <= end; c += Kind::columns)
+      all_rows<Kind, Kind::columns>(x_data, weight_data + c * in, out + c, rows, in, out_size);
     for (; c < end; ++c) all_rows<Kind, 1>(x_data, weight_data + c * in, out + c, rows, in, out_size);
   });
   return result;
@@ -122,7 +152,7 @@ template <class Kind>
 bool is_ours(const at::Tensor& x, const at::Tensor& weight) {
   static const bool supported = Kind::is_supported();
   constexpr auto dtype = c10::CppTypeToScalarType<typename Kind::Number>::value;
-  return supported && x.size(0) <= few_rows && x.size(1) % Kind::lanes == 0 && x.scalar_type() == dtype &&
+  return supported && x.is_cpu() && x.size(0) <= few_rows && x.size(1) % Kind::lanes == 0 && x.scalar_type() == dtype &&
          weight.scalar_type() == dtype && x.is_contiguous() && weight.is_contiguous();
 }
 
@@ -130,16 +160,19 @@ bool is_ours(const at::Tensor& x, const at::Tensor& weight) {
 
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight) {
   if (is_quantised(weight)) return quantised_product(x, weight);
+  if (is_ours<WideFloat>(x, weight)) return product_of_few_rows<WideFloat, float>(x, weight);
   if (is_ours<Float>(x, weight)) return product_of_few_rows<Float, float>(x, weight);
-  if (x.scalar_type() == at::kBFloat16 && has_tiles()) return product_in_tiles(x, weight).to(at::kBFloat16);
+  if (x.is_cpu() && x.scalar_type() == at::kBFloat16 && has_tiles())
+    return product_in_tiles(x, weight).to(at::kBFloat16);
   if (is_ours<BFloat16>(x, weight)) return product_of_few_rows<BFloat16, at::BFloat16>(x, weight);
   return at::linear(x, weight);
 }
 
 at::Tensor float_product(const at::Tensor& x, const at::Tensor& weight) {
   if (is_quantised(weight)) return quantised_product(x, weight);
+  if (is_ours<WideFloat>(x, weight)) return product_of_few_rows<WideFloat, float>(x, weight);
   if (is_ours<Float>(x, weight)) return product_of_few_rows<Float, float>(x, weight);
-  if (x.scalar_type() == at::kBFloat16 && has_tiles()) return product_in_tiles(x, weight);
+  if (x.is_cpu() && x.scalar_type() == at::kBFloat16 && has_tiles()) return product_in_tiles(x, weight);
   if (is_ours<BFloat16>(x, weight)) return product_of_few_rows<BFloat16, float>(x, weight);
   return wide_product(x, weight);
 }

@@ -1,9 +1,11 @@
 #include "models/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
 #include "models/layers.hpp"
+#include "models/pack_attention.hpp"
 #include "models/projection.hpp"
 #include "models/quantised.hpp"
 
@@ -23,9 +25,10 @@ at::Tensor attend(const Architecture& architecture, const AttentionInput& in, co
       .reshape({rows, architecture.heads * architecture.head_dim});
 }
 
-Weights converted(Weights weights, at::ScalarType dtype) {
+Weights converted(Weights weights, const Compute& compute) {
   const bool tied = weights.head.is_same(weights.embedding);
-  for_each_tensor(weights, tied, [dtype](const std::string&, at::Tensor& tensor) { tensor = tensor.to(dtype); });
+  for_each_tensor(weights, tied,
+                  [&](const std::string&, at::Tensor& tensor) { tensor = tensor.to(compute.device, compute.dtype); });
   if (tied) weights.head = weights.embedding;
   return weights;
 }
@@ -55,23 +58,44 @@ expected<void> check_tensor(const std::string& name, const at::Tensor& tensor, a
 
 }  // namespace
 
-at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack) {
+at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack,
+                         Activations activations) {
   at::Tensor hidden = embed(weights.embedding, pack.tokens);
   const Rotary rotary = rotary_of(architecture, pack.positions);
-  for (const Layer& layer : weights.layers) {
-    const AttentionInput input = attention_input(architecture, layer, hidden, rotary);
-    hidden = layer_output(architecture, layer, hidden, attend(architecture, input, pack.mask));
+  const bool on_cpu = hidden.is_cpu();
+  const at::Tensor mask = on_cpu ? at::Tensor() : mask_of(pack, weights.layers.front().q.scalar_type());
+  const auto run = [=](const Layer& layer, const Pack& of_pack, const at::Tensor& before) {
+    const AttentionInput input = attention_input(architecture, layer, before, rotary);
+    const at::Tensor attended = on_cpu ? pack_attention(input, of_pack) : attend(architecture, input, mask);
+    return layer_output(architecture, layer, before, attended);
+  };
+  if (activations == Activations::keep) {
+    for (const Layer& layer : weights.layers) hidden = run(layer, pack, hidden);
+  } else {
+    const auto kept = std::make_shared<const Pack>(pack);  // the backward pass may come when the caller's is gone
+    for (const Layer& layer : weights.layers)
+      hidden = recomputed(hidden, layer.down, [=](const at::Tensor& before) { return run(layer, *kept, before); });
   }
   return rms_norm(hidden, weights.final_norm, architecture.norm_eps);
 }
 
 at::Tensor logits_of(const Weights& weights, const at::Tensor& hidden) { return float_product(hidden, weights.head); }
 
-Weights weights_of(const Snapshot& snapshot, at::ScalarType dtype) {
-  if (dtype == at::kFloat) return snapshot.weights;
-  if (dtype == at::kBFloat16 && snapshot.narrow.embedding.defined()) return snapshot.narrow;
-  if (const Weights* prepared = snapshot.prepared(dtype)) return *prepared;
-  return dtype == at::kChar ? with_quantised_matrices(snapshot.weights) : converted(snapshot.weights, dtype);
+Weights weights_of(const Snapshot& snapshot, const Compute& compute) {
+  const Weights &masters = snapshot.weights, &narrow = snapshot.narrow;
+  if (compute == Compute(at::kFloat, masters.embedding.device())) return masters;
+  if (compute.dtype == at::kBFloat16 && narrow.embedding.defined() && narrow.embedding.device() == compute.device)
+    return narrow;
+  if (const Weights* prepared = snapshot.prepared(compute)) return *prepared;
+  if (compute.dtype == at::kChar) return with_quantised_matrices(converted(masters, {at::kFloat, compute.device}));
+  return converted(masters, compute);
+}
+
+SnapshotPtr on_device(const SnapshotPtr& snapshot, at::Device device) {
+  if (snapshot->weights.embedding.device() == device) return snapshot;
+  const Compute there(at::kFloat, device);
+  snapshot->prepare(there);  // whoever else asks gets the same memory
+  return std::make_shared<const Snapshot>(snapshot->version, snapshot->architecture, weights_of(*snapshot, there));
 }
 
 const expected<void>& Snapshot::checked() const {
@@ -80,16 +104,18 @@ const expected<void>& Snapshot::checked() const {
   return *checked_;
 }
 
-void Snapshot::prepare(at::ScalarType dtype) const {
+void Snapshot::prepare(const Compute& compute) const {
   checked();
-  const Weights copy = weights_of(*this, dtype);
+  if (prepared(compute)) return;
+  const Weights copy = weights_of(*this, compute);
   const std::scoped_lock lock(mutex_);
-  prepared_.try_emplace(dtype, copy);
+  prepared_.emplace_back(compute, copy);
 }
 
-const Weights* Snapshot::prepared(at::ScalarType dtype) const {
+const Weights* Snapshot::prepared(const Compute& compute) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = prepared_.find(dtype);
+  const auto found =
+      std::find_if(prepared_.begin(), prepared_.end(), [&](const auto& copy) { return copy.first == compute; });
   return found != prepared_.end() ? &found->second : nullptr;  // which never moves
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Decoder-only transformer (RMSNorm, RoPE, grouped-query attention, SwiGLU) as pure functions of its weights.
 // Torch is seen here: included by models/*.cpp and the tests of models/ only.
-#include <map>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "config/expected.hpp"
+#include "models/compute.hpp"
 #include "models/model.hpp"
 #include "models/sequence.hpp"
 
@@ -105,35 +106,46 @@ class Snapshot {
   const Weights narrow;   // the same in bfloat16 where a learner computes in it, else undefined tensors
 
   const expected<void>& checked() const;  // check_weights of its own architecture, looked at once
-  // Makes and keeps the copy of that dtype, and checks: a publisher's part, so that nobody else waits for it.
-  void prepare(at::ScalarType dtype) const;
-  const Weights* prepared(at::ScalarType dtype) const;  // null: there is no such copy
+  // Makes and keeps the copy for those who compute so, and checks: a publisher's part, so that nobody else waits for
+  // it.
+  void prepare(const Compute& compute) const;
+  const Weights* prepared(const Compute& compute) const;  // null: there is no such copy
 
  private:
   mutable std::mutex mutex_;  // of the following
   mutable std::optional<expected<void>> checked_;
-  mutable std::map<at::ScalarType, Weights> prepared_;
+  mutable std::list<std::pair<Compute, Weights>> prepared_;
 };
 
-// Weights of the given dtype: the snapshot's own tensors or a prepared copy where it has them, else a copy made now.
+// Weights as this computes with them: the snapshot's own tensors or a prepared copy where it has them, else a copy made
+// now.
 // kChar: the matrices that decoding multiplies with are quantised (models/quantised.hpp), the rest is float32.
-Weights weights_of(const Snapshot& snapshot, at::ScalarType dtype);
+Weights weights_of(const Snapshot& snapshot, const Compute& compute);
+
+// The same weights with their masters on that device, the snapshot itself where they are there.
+SnapshotPtr on_device(const SnapshotPtr& snapshot, at::Device device);
 
 // Several sequences in one pass without padding. A prefix that all of them share (at most up to the token before the
 // first action) is computed once: `tokens` holds it first, then each sequence's rest.
 struct Pack {
   at::Tensor tokens;     // [total] int64
   at::Tensor positions;  // [total] int64, from 0 in every sequence
-  at::Tensor mask;       // [total, total] additive attention mask: 0 where row may see column, -inf elsewhere
   std::int64_t prefix = 0;
   std::vector<std::vector<std::int64_t>> rows;  // rows[i][t] = where token t of sequence i stands in `tokens`
+  std::vector<std::int64_t> bounds;             // of the prefix and of each sequence's rest, from 0 to the total
 };
 
-Pack make_pack(std::span<const Sequence> sequences, at::ScalarType dtype);
+Pack make_pack(std::span<const Sequence> sequences, at::Device device = at::kCPU);
+
+// [total, total] additive attention mask where the pack lies: 0 where row may see column, -inf elsewhere.
+at::Tensor mask_of(const Pack& pack, at::ScalarType dtype);
 
 // Final hidden states [total, hidden], normed, of the weights' dtype. A backward pass adds to the float32 grad() of
 // every weight that requires a gradient.
-at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack);
+// What a backward pass needs of the layers is kept, or computed once more.
+enum class Activations { keep, recompute };
+at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack,
+                         Activations activations = Activations::keep);
 
 // Logits [rows, vocab] in float32 of the given hidden rows. Not differentiable: the policy learner knows their
 // gradient.

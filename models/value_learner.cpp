@@ -76,7 +76,7 @@ struct ValueLearner::State {
   // Values and returns at the actions of these sequences, under the critic as it is.
   std::pair<std::vector<double>, std::vector<double>> predictions_of(std::span<const Sequence> sequences) const {
     const at::NoGradGuard no_gradient;
-    const at::Tensor values = critic.values_of(sequences);
+    const at::Tensor values = critic.values_of(sequences).cpu();
     const auto* before = values.const_data_ptr<float>();
     const auto* after_last = before + values.numel() - static_cast<std::int64_t>(sequences.size());
     std::vector<double> predicted, returns;
@@ -215,14 +215,15 @@ std::vector<Valuation> ValueLearner::arrive(std::span<const Sequence> sequences)
   s.follow_reward(arrived.sequences);
 
   const at::Tensor values = s.critic.values_of(arrived.sequences);
-  const auto* before = values.const_data_ptr<float>();
+  const at::Tensor values_here = values.detach().cpu();
+  const auto* before = values_here.const_data_ptr<float>();
   const auto* after_last = before + values.numel() - static_cast<std::int64_t>(places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     valuations[places[i]] = s.valuation_of(arrived.sequences[i], before, *after_last++);
     before += action_count(arrived.sequences[i]);
   }
-  arrived.targets =
-      per_action<float>(arrived.sequences, [&](auto i, auto t) { return valuations[places[i]].targets[t]; });
+  arrived.targets = per_action<float>(arrived.sequences, values.device(),
+                                      [&](auto i, auto t) { return valuations[places[i]].targets[t]; });
   Critic::backward(values, arrived.targets);
   s.arrived.push_back(std::move(arrived));
   return valuations;

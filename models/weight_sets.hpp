@@ -19,8 +19,9 @@ inline std::vector<at::Tensor> tensors_of(const Weights& weights, bool tied) {
 // Tensors of the shapes of `like`, with any content.
 inline Weights empty_like(const Weights& like, bool tied, at::ScalarType dtype) {
   Weights weights = like;
-  for_each_tensor(weights, tied,
-                  [dtype](const std::string&, at::Tensor& tensor) { tensor = at::empty(tensor.sizes(), dtype); });
+  for_each_tensor(weights, tied, [dtype](const std::string&, at::Tensor& tensor) {
+    tensor = at::empty(tensor.sizes(), tensor.options().dtype(dtype));
+  });
   if (tied) weights.head = weights.embedding;
   return weights;
 }

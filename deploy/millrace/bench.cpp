@@ -49,7 +49,8 @@ expected<std::vector<Figure>> measure(const BenchCommand& command) {
                              .tokens = command.tokens > 0 ? command.tokens
                                        : learns           ? 80
                                                           : 64,
-                             .dtype = command.dtype};
+                             .dtype = command.dtype,
+                             .recompute_activations = command.recompute_activations};
   const MachineLimits limits = measure_limits();
   std::vector<Figure> figures = command.what == "generate"  ? bench_generation(*model, options, limits)
                                 : command.what == "publish" ? bench_publishing(*model, options, limits)

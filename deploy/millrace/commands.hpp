@@ -104,6 +104,7 @@ struct BenchCommand {
   int tokens = 0;   // new tokens a turn, or of a trajectory; 0 = 64, learn: 80
   int threads = 0;  // 0 = all cores
   int sessions = 64;
+  bool recompute_activations = false;
   bool json = false;
 };
 int bench(const BenchCommand& command);

@@ -171,6 +171,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   bench_app->add_option("--tokens", benchmark.tokens, "New tokens a turn, 64; learn: tokens a trajectory, 80")
       ->check(CLI::Range(2, 1'000'000));
+  bench_app->add_flag("--recompute-activations", benchmark.recompute_activations, "learn: activation checkpointing");
   bench_app->add_option("--threads", benchmark.threads, "0: all cores")->check(CLI::Range(0, 4096));
   bench_app->add_option("--sessions", benchmark.sessions, "flow: sessions under way")
       ->check(CLI::Range(1, 65536))

@@ -66,6 +66,7 @@ int pretrain_value(const PretrainCommand& command) {
   const auto settings = load_program_settings(command.config, command.sets);
   if (!settings) return complain(bad_use, settings.error().message);
   const std::string out = command.out.empty() ? settings->state.directory + "/pretrained" : command.out;
+  if (const auto devices = check_devices(*settings); !devices) return complain(failed, devices.error().message);
   const auto model = load_model(settings->model, settings->seed);
   if (!model) return complain(failed, model.error().message);
   if (settings->threads > 0) use_threads(settings->threads);

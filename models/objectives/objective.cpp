@@ -62,7 +62,8 @@ PolicySums policy_sums(const ActionTokens& tokens, const TokenLoss& loss, const 
                   .kl = total(ratio - 1 - log_ratio),
                   .entropy = total(entropy.to(at::kDouble)),
                   .ratios = {}};
-  const auto* numbers = log_ratio.const_data_ptr<double>();
+  const at::Tensor log_ratio_here = log_ratio.cpu();
+  const auto* numbers = log_ratio_here.const_data_ptr<double>();
   for (std::int64_t i = 0; i < log_ratio.numel(); ++i) sums.ratios.add(numbers[i]);
   return sums;
 }

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 venv="$PWD/build/bench-venv"
 if [[ ! -e "$venv/.speed-complete" ]]; then
   tests/bench/python_loop.sh --help >/dev/null  # makes the environment
-  "$venv/bin/pip" install -q --disable-pip-version-check "llama-cpp-python" "ray" >&2
+  "$venv/bin/pip" install -q --disable-pip-version-check "llama-cpp-python==0.3.36" "ray==2.60.0" "trl==1.16.0" >&2
   touch "$venv/.speed-complete"
 fi
 exec "$venv/bin/python" tests/bench/speed.py "$@"

@@ -94,6 +94,18 @@ TEST_CASE("--set takes JSON or a bare word") {
   CHECK(error_of("{}", sets({"policy={}"})).find("unknown key \"policy\"") != std::string::npos);
 }
 
+TEST_CASE("a device is the CPU or a GPU by number") {
+  for (const char* device : {"cpu", "cuda", "cuda:0", "cuda:15"}) {
+    CHECK(load("{}", sets({std::string("value.device=") + device}))->value.device == device);
+  }
+  for (const char* device : {"gpu", "cuda:", "cuda:x", "cuda:100", "cuda:-1", "CUDA"}) {
+    const std::string key = "policy.device";
+    CHECK(error_of("{}", sets({key + "=" + device}))
+              .ends_with("\"" + key + "\" is \"" + device + "\": expected cpu, cuda or cuda:N"));
+  }
+  CHECK(error_of("{}", sets({"generation.dtype=int8", "generation.device=cuda"})).find("int8") != std::string::npos);
+}
+
 TEST_CASE("an unknown key is an error that names the nearest one") {
   CHECK(error_of(R"({"generation": {"temprature": 1}})") ==
         R"(x.json: unknown key "generation.temprature": did you mean "generation.temperature"?)");

@@ -17,7 +17,7 @@ std::vector<std::int64_t> integers(const at::Tensor& tensor) {
 }
 
 TEST_CASE("a shared prefix stands once, then each sequence's rest") {
-  const Pack pack = make_pack(std::vector{sequence_of({1, 2, 3, 4}, 3), sequence_of({1, 2, 9}, 2)}, at::kFloat);
+  const Pack pack = make_pack(std::vector{sequence_of({1, 2, 3, 4}, 3), sequence_of({1, 2, 9}, 2)});
   CHECK(pack.prefix == 2);
   CHECK(integers(pack.tokens) == std::vector<std::int64_t>{1, 2, 3, 4, 9});
   CHECK(integers(pack.positions) == std::vector<std::int64_t>{0, 1, 2, 3, 2});
@@ -30,17 +30,17 @@ TEST_CASE("a shared prefix stands once, then each sequence's rest") {
       o, o, o, o, x,  //
       o, o, x, x, o,  // the second sequence does not see the first one's rest
   };
-  CHECK(testing::flat({pack.mask}) == mask);
+  CHECK(testing::flat({mask_of(pack, at::kFloat)}) == mask);
 }
 
 TEST_CASE("a prefix never reaches an action, even where the actions are the same") {
-  const Pack pack = make_pack(std::vector{sequence_of({1, 2, 3, 4}, 2), sequence_of({1, 2, 3, 4}, 3)}, at::kFloat);
+  const Pack pack = make_pack(std::vector{sequence_of({1, 2, 3, 4}, 2), sequence_of({1, 2, 3, 4}, 3)});
   CHECK(pack.prefix == 2);
   CHECK(pack.tokens.numel() == 6);
 }
 
 TEST_CASE("sequences without anything in common stand side by side, an empty one takes no room") {
-  const Pack pack = make_pack(std::vector{sequence_of({1, 2}, 1), sequence_of({}, 0), sequence_of({3}, 1)}, at::kFloat);
+  const Pack pack = make_pack(std::vector{sequence_of({1, 2}, 1), sequence_of({}, 0), sequence_of({3}, 1)});
   CHECK(pack.prefix == 0);
   CHECK(integers(pack.positions) == std::vector<std::int64_t>{0, 1, 0});
   CHECK(pack.rows == std::vector<std::vector<std::int64_t>>{{0, 1}, {}, {2}});
@@ -49,7 +49,7 @@ TEST_CASE("sequences without anything in common stand side by side, an empty one
 // Rows of one sequence out of the pack's hidden states.
 at::Tensor hidden_of(const Model& model, const std::vector<Sequence>& sequences, std::size_t which) {
   const Snapshot& snapshot = *model.weights;
-  const Pack pack = make_pack(sequences, at::kFloat);
+  const Pack pack = make_pack(sequences);
   return hidden_states(snapshot.architecture, snapshot.weights, pack).index_select(0, at::tensor(pack.rows[which]));
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("gradients of a pack with a shared prefix are the sum of those of its 
       leaves.push_back(tensor = tensor.clone().requires_grad_(true));
     });
     for (const auto& members : packs) {
-      const Pack pack = make_pack(members, at::kFloat);
+      const Pack pack = make_pack(members);
       const at::Tensor hidden = hidden_states(architecture, weights, pack);
       for (const auto& rows : pack.rows) hidden.index_select(0, at::tensor(rows)).pow(3).sum().backward({}, true);
     }
@@ -83,7 +83,7 @@ TEST_CASE("gradients of a pack with a shared prefix are the sum of those of its 
     for (const at::Tensor& leaf : leaves) result.push_back(leaf.grad());
     return testing::flat(result);
   };
-  CHECK(make_pack(sequences, at::kFloat).prefix == 3);
+  CHECK(make_pack(sequences).prefix == 3);
   CHECK(testing::relative_distance(gradients({sequences}),
                                    gradients({{sequences[0]}, {sequences[1]}, {sequences[2]}})) < 1e-5);
 }

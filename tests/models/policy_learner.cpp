@@ -34,7 +34,7 @@ std::vector<float> reference_gradient(const Model& model, const Batch& batch, do
   loss = 0;
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const Sequence& sequence = batch.sequences[i];
-    const at::Tensor hidden = hidden_states(snapshot.architecture, weights, make_pack({&sequence, 1}, at::kFloat));
+    const at::Tensor hidden = hidden_states(snapshot.architecture, weights, make_pack({&sequence, 1}));
     const at::Tensor all = at::log_softmax(at::linear(hidden, weights.head) / sequence.temperature, 1);
     for (std::size_t t = 1; t < sequence.tokens.size(); ++t) {
       if (!sequence.mask[t]) continue;

@@ -17,7 +17,7 @@ inline Sequence plain_sequence(const Tokens& tokens) {
 
 // Logits [tokens, vocab] after each token.
 inline at::Tensor learner_logits(const Snapshot& snapshot, const Tokens& tokens) {
-  const Pack pack = make_pack(std::vector{plain_sequence(tokens)}, at::kFloat);
+  const Pack pack = make_pack(std::vector{plain_sequence(tokens)});
   return logits_of(snapshot.weights, hidden_states(snapshot.architecture, snapshot.weights, pack));
 }
 

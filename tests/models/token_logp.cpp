@@ -3,7 +3,7 @@
 
 #include "tests/torch_doctest.hpp"
 
-#include "models/dtype.hpp"
+#include "models/compute.hpp"
 #include "models/leaves.hpp"
 #include "models/operations.hpp"
 #include "models/token_logp.hpp"
@@ -76,10 +76,10 @@ TEST_CASE("float32 leaves share the master's memory and follow it elsewhere, gra
 }
 
 TEST_CASE("names of dtypes") {
-  CHECK((compute_dtype("float32") == at::kFloat));
-  CHECK((compute_dtype("bfloat16") == at::kBFloat16));
-  CHECK_NOTHROW(compute_dtype("auto"));
-  CHECK_THROWS_AS(compute_dtype("float16"), std::invalid_argument);
+  CHECK((compute_of("float32").dtype == at::kFloat));
+  CHECK((compute_of("bfloat16").dtype == at::kBFloat16));
+  CHECK_NOTHROW(compute_of("auto"));
+  CHECK_THROWS_AS(compute_of("float16"), std::invalid_argument);
 }
 
 }  // namespace

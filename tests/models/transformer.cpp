@@ -56,7 +56,7 @@ void check_against_hugging_face(const std::string& name) {
   const GoldenModel model = golden_model(name);
   std::vector<Sequence> sequences;
   for (const Tokens tokens : model.expected.at("input_ids")) sequences.push_back(testing::plain_sequence(tokens));
-  const Pack pack = make_pack(sequences, at::kFloat);
+  const Pack pack = make_pack(sequences);
   const at::Tensor logits = logits_of(model.weights, hidden_states(model.architecture, model.weights, pack));
 
   std::vector<at::Tensor> losses;
@@ -92,7 +92,7 @@ TEST_CASE("frozen weights get no gradient, the others the same as without freezi
     for (Layer& layer : model.weights.layers) {
       for (at::Tensor* frozen : {&layer.q, &layer.k, &layer.v, &layer.o}) frozen->requires_grad_(!freeze_attention);
     }
-    const Pack pack = make_pack(std::vector{testing::plain_sequence({5, 6, 7, 8})}, at::kFloat);
+    const Pack pack = make_pack(std::vector{testing::plain_sequence({5, 6, 7, 8})});
     hidden_states(model.architecture, model.weights, pack).square().sum().backward();
     return model.weights;
   };
@@ -111,7 +111,7 @@ TEST_CASE("bfloat16 weights are computed in bfloat16 and give nearly the same; l
                   [](const std::string&, at::Tensor& tensor) { tensor = tensor.to(at::kBFloat16); });
   narrow.head = narrow.embedding;
   const Tokens tokens = {72, 101, 108, 108, 111};
-  const Pack pack = make_pack(std::vector{testing::plain_sequence(tokens)}, at::kBFloat16);
+  const Pack pack = make_pack(std::vector{testing::plain_sequence(tokens)});
   const at::Tensor hidden = hidden_states(architecture, narrow, pack);
   CHECK((hidden.scalar_type() == at::kBFloat16));
   const at::Tensor logits = logits_of(narrow, hidden);

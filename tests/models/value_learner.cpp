@@ -204,7 +204,7 @@ struct HandMadeCritic {
   }
 
   at::Tensor values(const Sequence& sequence) const {  // [tokens], entry t after token t
-    const at::Tensor hidden = hidden_states(architecture, weights, make_pack({&sequence, 1}, at::kFloat));
+    const at::Tensor hidden = hidden_states(architecture, weights, make_pack({&sequence, 1}));
     return at::linear(hidden, head, bias).squeeze(1);
   }
 
