@@ -27,6 +27,9 @@ add_library(millrace::torch ALIAS millrace_torch)
 target_include_directories(millrace_torch SYSTEM INTERFACE "${MILLRACE_TORCH_DIR}/include")
 target_link_libraries(millrace_torch INTERFACE
   "${MILLRACE_TORCH_DIR}/lib/libtorch_cpu.so" "${MILLRACE_TORCH_DIR}/lib/libc10.so")
+# Without it at::parallel_for, which is a template, quietly runs on one thread. The wheel brings its own libgomp.
+target_compile_options(millrace_torch INTERFACE -fopenmp)
+target_link_libraries(millrace_torch INTERFACE "${MILLRACE_TORCH_DIR}/lib/libgomp.so.1")
 target_link_options(millrace_torch INTERFACE "-Wl,--allow-shlib-undefined" "-Wl,--disable-new-dtags")
 if(MILLRACE_CUDA)
   # Nothing of ours calls into them by name, they add themselves to LibTorch when they are loaded.

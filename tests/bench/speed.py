@@ -148,6 +148,7 @@ def trl_grpo(steps=4):
     from transformers import AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer
     _, model = load_transformers("float32")
+    model.is_quantized = False  # it was read from a quantised file, and is float32 now
     tokenizer = AutoTokenizer.from_pretrained(MODEL.parent.resolve(), gguf_file=MODEL.name)
     score = make_scorer(read_json("config/rewards/chuunibyou.json"))
 
