@@ -1,5 +1,11 @@
 #include "models/operations.hpp"
 
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <ATen/Parallel.h>
+
 #include "models/matrix_product.hpp"
 #include "tests/torch_doctest.hpp"
 
@@ -26,6 +32,19 @@ void check_same(std::vector<at::Tensor> inputs, Ours ours, Theirs theirs) {
     REQUIRE(inputs[i].grad().defined());
     CHECK(at::allclose(inputs[i].grad(), twins[i].grad(), 1e-4, 1e-5));
   }
+}
+
+// at::parallel_for is a template: without -fopenmp it is a plain loop, and nothing says so.
+TEST_CASE("loops of our own run on as many threads as are allowed") {
+  at::set_num_threads(2);
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  at::parallel_for(0, 2, 1, [&](std::int64_t, std::int64_t) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  });
+  at::set_num_threads(1);
+  CHECK(threads.size() == 2);
 }
 
 using Inputs = std::vector<at::Tensor>;
