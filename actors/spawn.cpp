@@ -48,9 +48,11 @@ void begin_first(const Actors& actors) { caf::anon_send(actors.front(), start_at
 
 // Three actors compute: while the critic goes through its second pass the policy steps and the generator writes on. An
 // equal share each keeps every core busy; more threads than cores would only wait for each other at OpenMP's barriers.
+// Where nothing is generated while the policy learns, and there is no critic, each has all of them in turn.
 int threads_each(const Settings& settings) {
   const int cores = settings.threads > 0 ? settings.threads : static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, cores / 2);
+  const bool take_turns = settings.pacing == "sync" && settings.recipe.baseline.kind != "value";
+  return take_turns ? cores : std::max(1, cores / 2);
 }
 
 // A learner that waits for other replicas does not hang.
