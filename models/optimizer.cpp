@@ -33,6 +33,17 @@ void update_range(const float* current, float* next, float* gradient, float* mea
   }
 }
 
+// The same in LibTorch's operations, for devices other than CPUs.
+void update_tensor(const at::Tensor& current, const at::Tensor& next, const at::Tensor& gradient,
+                   const at::Tensor& mean, const at::Tensor& variance, const Coefficients& c) {
+  gradient.mul_(c.gradient_scale);
+  mean.mul_(c.beta1).add_(gradient, c.one_minus_beta1);
+  variance.mul_(c.beta2).addcmul_(gradient, gradient, c.one_minus_beta2);
+  const at::Tensor divisor = variance.sqrt().mul_(c.variance_scale).add_(c.epsilon);
+  next.copy_(current).mul_(c.keep).addcdiv_(mean, divisor, -c.rate);
+  gradient.zero_();
+}
+
 float* floats(const at::Tensor& tensor) {
   if (!tensor.is_contiguous()) throw std::invalid_argument("AdamW: a tensor is not contiguous");
   return tensor.data_ptr<float>();  // throws where it is not float32
@@ -52,7 +63,6 @@ void AdamW::step(const std::vector<at::Tensor>& current, const std::vector<at::T
                  const std::vector<at::Tensor>& next) {
   ++steps_;
   const auto steps = static_cast<double>(steps_);
-  if (!current.empty() && !current.front().is_cpu()) return step_anywhere(current, gradients, scale, next);
   const Coefficients coefficients{
       .beta1 = static_cast<float>(settings_.beta1),
       .one_minus_beta1 = static_cast<float>(1 - settings_.beta1),
@@ -65,6 +75,10 @@ void AdamW::step(const std::vector<at::Tensor>& current, const std::vector<at::T
       .epsilon = static_cast<float>(settings_.epsilon)};
   constexpr std::int64_t grain = 1 << 16;  // numbers a thread takes at least
   for (std::size_t i = 0; i < current.size(); ++i) {
+    if (!current[i].is_cpu()) {
+      update_tensor(current[i], next[i], gradients[i], mean_[i], variance_[i], coefficients);
+      continue;
+    }
     const float* from = floats(current[i]);
     float *to = floats(next[i]), *gradient = floats(gradients[i]);
     float *mean = floats(mean_[i]), *variance = floats(variance_[i]);
@@ -72,21 +86,6 @@ void AdamW::step(const std::vector<at::Tensor>& current, const std::vector<at::T
       update_range(from + begin, to + begin, gradient + begin, mean + begin, variance + begin, end - begin,
                    coefficients);
     });
-  }
-}
-
-void AdamW::step_anywhere(const std::vector<at::Tensor>& current, const std::vector<at::Tensor>& gradients,
-                          double scale, const std::vector<at::Tensor>& next) {
-  const auto steps = static_cast<double>(steps_);
-  const double rate = settings_.lr / (1 - std::pow(settings_.beta1, steps));
-  const double variance_scale = 1 / std::sqrt(1 - std::pow(settings_.beta2, steps));
-  for (std::size_t i = 0; i < current.size(); ++i) {
-    const at::Tensor &gradient = gradients[i].mul_(scale), &mean = mean_[i], &variance = variance_[i];
-    mean.lerp_(gradient, 1 - settings_.beta1);
-    variance.mul_(settings_.beta2).addcmul_(gradient, gradient, 1 - settings_.beta2);
-    const at::Tensor divisor = variance.sqrt().mul_(variance_scale).add_(settings_.epsilon);
-    next[i].copy_(current[i]).mul_(1 - settings_.lr * settings_.weight_decay).addcdiv_(mean, divisor, -rate);
-    gradient.zero_();
   }
 }
 

@@ -36,10 +36,6 @@ class AdamW {
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
  private:
-  // The same in LibTorch's operations: for devices other than CPUs.
-  void step_anywhere(const std::vector<at::Tensor>& current, const std::vector<at::Tensor>& gradients, double scale,
-                     const std::vector<at::Tensor>& next);
-
   AdamWSettings settings_;
   std::vector<at::Tensor> mean_, variance_;  // first and second moment
   std::int64_t steps_ = 0;
