@@ -36,11 +36,16 @@ void show_served(const GeneratorState& state, Activity& activity) {
       state.turns.begin(), state.turns.end(), [](const auto& turn) { return turn.second.served_since > 0; }));
 }
 
-// Of every `priority` + 1 steps all but one are for applications alone, as long as they have turns.
-bool for_applications(GeneratorState& state, int priority) {
+// After a step with training in it applications' turns step alone, as long as there are any, for `priority` times as
+// long as that one took.
+std::vector<FinishedTurn> step_newest(GeneratorState& state, int priority) {
   const std::size_t urgent = state.decoder->urgent();
-  if (urgent == 0 || urgent == state.decoder->live()) return false;
-  return state.steps++ % (static_cast<std::uint64_t>(priority) + 1) != 0;
+  const double begun = steady_now();
+  if (urgent > 0 && begun < state.alone_until) return state.decoder->step(true);
+  const bool training = state.decoder->live() > urgent;
+  std::vector<FinishedTurn> finished = state.decoder->step();
+  if (training) state.alone_until = steady_now() + priority * (steady_now() - begun);
+  return finished;
 }
 
 void note_latency(const GeneratorState::Asked& asked, std::size_t tokens, Metrics& metrics) {
@@ -53,7 +58,7 @@ void decode_step(Self self, int priority, Metrics& metrics, Activity& activity) 
   auto& state = self->state;
   const BusyTimer busy(activity.generator_busy_ns);
   const auto [prompt_before, generated_before] = state.tokens();
-  std::vector<FinishedTurn> finished = state.decoder->step(for_applications(state, priority));
+  std::vector<FinishedTurn> finished = step_newest(state, priority);
   if (state.good) {
     for (FinishedTurn& turn : state.good->step()) finished.push_back(std::move(turn));
   }

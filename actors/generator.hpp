@@ -28,8 +28,8 @@ struct GeneratorState {
   SnapshotPtr newest;
   std::map<TurnId, Asked> turns;
   TurnId next_turn = 1;
-  bool stepping = false;    // a step message is on its way
-  std::uint64_t steps = 0;  // while turns of both kinds were live
+  bool stepping = false;   // a step message is on its way
+  double alone_until = 0;  // steady clock: applications' turns step alone, if there are any
 
   // Fed and sampled so far.
   std::pair<std::uint64_t, std::uint64_t> tokens() const {

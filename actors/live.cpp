@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "actors/exceptions.hpp"
 #include "runtime/clock.hpp"
@@ -29,33 +30,49 @@ bool good(const expected<T>& result) {
 
 void teach(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics);
 
-// A lesson with its permit goes to the ledger. Only when the ledger has it is it forgotten here.
-void submit(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics, TrajectoryId id) {
-  Interactions& interactions = *self->state.interactions;
+FinishedSession finished_of(const Lesson& lesson) {
   FinishedSession finished;
-  const auto lesson = interactions.next_lesson();
-  if (!good(lesson) || !*lesson || !good(interactions.assign((*lesson)->number, id))) {
-    finished.trajectory.id = id;  // the permit goes back
-    finished.trajectory.environment = live_environment;
-    finished.outcome = Outcome::aborted;
-    finished.reason = "the lesson was withdrawn";
-    return self->send(gatekeeper, submit_atom_v, std::move(finished));
-  }
-  finished.trajectory = make_trajectory((*lesson)->run, unix_now());
-  finished.trajectory.id = id;
+  finished.trajectory = make_trajectory(lesson.run, unix_now());
   finished.reason = finished.trajectory.invalid;
   finished.outcome = finished.reason.empty() ? Outcome::queued : Outcome::invalid;
-  self->send(gatekeeper, submit_atom_v, std::move(finished));
+  return finished;
+}
+
+FinishedSession without_lesson() {  // its permit goes back
+  FinishedSession finished;
+  finished.trajectory.environment = live_environment;
+  finished.outcome = Outcome::aborted;
+  finished.reason = "the lesson was withdrawn";
+  return finished;
+}
+
+// Only when the ledger has a lesson is it forgotten here.
+void confirm(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics, const Lesson& lesson) {
   TrajectoryQuery query;
-  query.id = id;
+  query.id = lesson.trajectory;
   self->request(gatekeeper, std::chrono::seconds(60), list_atom_v, query)
       .then(
-          [=, number = (*lesson)->number](const nlohmann::json& row) {
+          [=, number = lesson.number](const nlohmann::json& row) {
             good(row.is_null() ? self->state.interactions->unassign(number)
                                : self->state.interactions->confirm(number));
             teach(self, gatekeeper, metrics);
           },
           [](const caf::error& error) { log_error("live", "no word from the gatekeeper: " + caf::to_string(error)); });
+}
+
+// Lessons with their permits go to the ledger, all that came together in one transaction.
+void submit(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics) {
+  const std::vector<TrajectoryId> permits = std::exchange(self->state.permits, {});
+  self->state.asking -= static_cast<std::int64_t>(permits.size());
+  auto lessons = self->state.interactions->assign(permits);
+  if (!good(lessons)) lessons.emplace();
+  for (std::size_t i = 0; i < permits.size(); ++i) {
+    const bool taught = i < lessons->size();
+    FinishedSession finished = taught ? finished_of((*lessons)[i]) : without_lesson();
+    finished.trajectory.id = permits[i];
+    self->send(gatekeeper, submit_atom_v, std::move(finished));
+    if (taught) confirm(self, gatekeeper, metrics, (*lessons)[i]);
+  }
 }
 
 // Asks for permits while lessons wait, for a batch of them at a time: permits come when a step is over, many at once.
@@ -67,9 +84,9 @@ void teach(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics) {
   for (; state.asking < std::min<std::int64_t>(*waiting, state.batch); ++state.asking) {
     self->request(gatekeeper, caf::infinite, permit_atom_v, live_atom_v)
         .then(
-            [=](TrajectoryId id) {
-              --self->state.asking;
-              submit(self, gatekeeper, metrics, id);
+            [self](TrajectoryId id) {
+              if (self->state.permits.empty()) self->send(self, permit_atom_v);
+              self->state.permits.push_back(id);
             },
             [self](const caf::error&) { --self->state.asking; });
   }
@@ -186,6 +203,7 @@ LiveActor::behavior_type live(Self self, std::shared_ptr<const LiveSetup> setup)
         }
         return open(self->state, *setup->tokenizer, opening);
       },
+      [=](permit_atom) { submit(self, gatekeeper, metrics); },
       [self](store_atom, const Interaction& interaction) { good(self->state.interactions->record(interaction)); },
       [=](feedback_atom, const Feedback& feedback) {
         LiveAnswer answer = answer_or_fault(self->state.interactions->feedback(feedback, unix_now()));

@@ -24,9 +24,10 @@ struct LiveSetup {
 struct LiveState {
   std::shared_ptr<Interactions> interactions;
   std::optional<Canary> canary;
-  bool going_back = false;  // from a bad canary: ratings say nothing new of it
-  std::int64_t asking = 0;  // permits that have been asked for and not come
-  std::int64_t batch = 1;   // ... at most
+  bool going_back = false;            // from a bad canary: ratings say nothing new of it
+  std::int64_t asking = 0;            // permits that have been asked for and not used
+  std::int64_t batch = 1;             // ... at most
+  std::vector<TrajectoryId> permits;  // of them, those that have come
   static const char* name;
 };
 

@@ -66,6 +66,7 @@ const char* PolicyLearnerState::name = "policy_learner";
 PolicyLearnerActor::behavior_type policy_learner(Self self, LearnerSetup setup, GatekeeperActor gatekeeper,
                                                  GeneratorActor generator, ObserverActor observer) {
   die_of_exceptions(self, PolicyLearnerState::name);
+  if (setup.settings.live.priority > 0) give_way_on_cores();
   use_threads(setup.threads);
   self->state.learner = std::make_unique<PolicyLearner>(*setup.model, setup.settings.policy, setup.settings.recipe,
                                                         setup.policy_replicas);

@@ -102,6 +102,7 @@ const char* ValueLearnerState::name = "value_learner";
 ValueLearnerActor::behavior_type value_learner(Self self, LearnerSetup setup, GatekeeperActor gatekeeper,
                                                PolicyLearnerActor policy, ObserverActor observer) {
   die_of_exceptions(self, ValueLearnerState::name);
+  if (setup.settings.live.priority > 0) give_way_on_cores();
   use_threads(setup.threads);
   const Baseline& baseline = setup.settings.recipe.baseline;
   if (baseline.kind == "value") {

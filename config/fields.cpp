@@ -144,9 +144,8 @@ std::vector<Field> fields_of(Settings& s) {
       {"live.canary_action", &s.live.canary_action, one_of({"rollback", "hold"}), "",
        "on a bad canary: policy, critic and optimizers go back to a checkpoint of the good one, or it stays a canary"},
       {"live.priority", &s.live.priority, from_to(0, 100), "",
-       "while applications are served: decode steps for them alone after each step for all, and how many times as long "
-       "as "
-       "its last pass a learner pauses; 0 = serving and training are equals"},
+       "while applications are served: for how many times as long as the last decode step with training in it they "
+       "step alone, and as its last pass a learner pauses; 0 = serving and training are equals"},
 
       {"generation.max_tokens", &s.generation.max_tokens, from_to(1, most_tokens), "tokens", "new tokens a turn"},
       {"generation.parallel", &s.generation.parallel, from_to(1, 65536), "turns",

@@ -67,8 +67,8 @@ struct LiveSettings {
   int canary_ratings = 32;
   double canary_margin = 0.1;
   std::string canary_action = "rollback";  // on a bad one: rollback (to a checkpoint of the good one) | hold
-  // While applications are being served: decode steps for them alone after each step for all, and how many times as
-  // long as its last pass a learner pauses. 0 = serving and training are equals.
+  // While applications are being served: for how many times as long as the last decode step with training in it took
+  // they step alone, and how many times as long as its last pass a learner pauses. 0 = serving and training are equals.
   int priority = 1;
 };
 

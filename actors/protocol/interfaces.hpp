@@ -153,6 +153,8 @@ using LiveActor = caf::typed_actor<
     caf::replies_to<open_atom, Opening>::with<Opened>,
     // A served answer.
     caf::reacts_to<store_atom, Interaction>,
+    // From itself: permits have come, and all that came together are used together.
+    caf::reacts_to<permit_atom>,
     // A reward for one.
     caf::replies_to<feedback_atom, Feedback>::with<LiveAnswer>,
     // Sessions of clients: start, reward, end.

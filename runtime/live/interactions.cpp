@@ -24,8 +24,9 @@ expected<Interactions> Interactions::open(const std::string& directory, const Li
   return Interactions(std::make_unique<State>(State{std::move(*database), settings}));
 }
 
+// Nobody was promised anything yet; a reward that is promised to be kept takes its answer to the disk with it.
 expected<void> Interactions::record(const Interaction& i) {
-  return state_->write(
+  return state_->write_soon(
       "insert or ignore into interactions (id, client, session, dialogue, question, state, created, body) "
       "values (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7)",
       i.id, i.client, i.session, i.dialogue, i.question, i.created + i.seconds,

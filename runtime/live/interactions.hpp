@@ -32,6 +32,7 @@ struct Feedback {
 
 struct Lesson {
   std::int64_t number = 0;
+  TrajectoryId trajectory = 0;
   std::string client;
   std::vector<RewardedTurn> run;
 };
@@ -61,10 +62,10 @@ class Interactions {
   expected<LiveAnswer> set_reward(const std::string& session, const Feedback& feedback, double now);  // "" = the last
   expected<LiveAnswer> end_session(const std::string& session, double now);
 
-  // The next lesson that has no trajectory yet; clients take turns. None: nothing waits.
-  expected<std::optional<Lesson>> next_lesson();
-  expected<void> assign(std::int64_t lesson, TrajectoryId trajectory);  // it is on its way to the ledger
-  expected<void> confirm(std::int64_t lesson);                          // the ledger has it
+  // Each permit gets a waiting lesson, which is then on its way to the ledger; clients take turns. Fewer lessons than
+  // permits: no more wait.
+  expected<std::vector<Lesson>> assign(const std::vector<TrajectoryId>& permits);
+  expected<void> confirm(std::int64_t lesson);  // the ledger has it
   expected<std::int64_t> waiting_lessons();
   // Lessons that a former process had assigned and not confirmed: the ledger knows whether it has them.
   struct Assigned {

@@ -5,18 +5,11 @@ namespace millrace {
 
 using nlohmann::json;
 
-expected<std::optional<Lesson>> Interactions::next_lesson() {
-  // Who has taught least comes first: one client that floods the service waits behind all others.
-  const auto found = state_->read(
-      "select number, client, body from lessons l where state = 'waiting' order by "
-      "(select count(*) from lessons t where t.client = l.client and t.state not in ('waiting', 'capped') and "
-      "t.created > l.created - ?1), "
-      "number limit 1",
-      State::limit_window_s);
-  if (!found) return tl::unexpected(found.error());
-  if (!*found) return std::nullopt;
-  Lesson lesson{(*found)->integer(0), (*found)->text(1), {}};
-  for (const json& turn : json::parse((*found)->text(2))) {
+namespace {
+
+expected<Lesson> lesson_of(const Statement& row) {
+  Lesson lesson{row.integer(0), 0, row.text(1), {}};
+  for (const json& turn : json::parse(row.text(2))) {
     auto interaction = interaction_of(turn.at("interaction"));
     if (!interaction) return tl::unexpected(interaction.error());
     const json& reward = turn.at("reward");
@@ -26,12 +19,37 @@ expected<std::optional<Lesson>> Interactions::next_lesson() {
   return lesson;
 }
 
-expected<void> Interactions::assign(std::int64_t lesson, TrajectoryId trajectory) {
-  return state_->write("update lessons set state = 'assigned', trajectory = ?2 where number = ?1", lesson, trajectory);
+// Who has taught least comes first: one client that floods the service waits behind all others.
+constexpr const char* next_lesson = R"(
+with firsts as (select client, min(number) as number from lessons where state = 'waiting' group by client)
+select l.number, l.client, l.body from firsts join lessons l using (number) order by
+  (select count(*) from lessons t where t.client = l.client and t.state not in ('waiting', 'capped') and
+   t.created > l.created - ?1), l.number limit 1)";
+
+}  // namespace
+
+expected<std::vector<Lesson>> Interactions::assign(const std::vector<TrajectoryId>& permits) {
+  auto transaction = Transaction::begin(state_->database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  std::vector<Lesson> lessons;
+  for (const TrajectoryId permit : permits) {
+    const auto row = state_->read(next_lesson, State::limit_window_s);
+    if (!row) return tl::unexpected(row.error());
+    if (!*row) break;
+    auto lesson = lesson_of(**row);
+    if (!lesson) return tl::unexpected(lesson.error());
+    lesson->trajectory = permit;
+    const auto written = state_->write("update lessons set state = 'assigned', trajectory = ?2 where number = ?1",
+                                       lesson->number, permit);
+    if (!written) return tl::unexpected(written.error());
+    lessons.push_back(std::move(*lesson));
+  }
+  if (auto done = transaction->commit(); !done) return tl::unexpected(done.error());
+  return lessons;
 }
 
 expected<void> Interactions::confirm(std::int64_t lesson) {
-  return state_->write("update lessons set state = 'submitted', body = null where number = ?1", lesson);
+  return state_->write_soon("update lessons set state = 'submitted', body = null where number = ?1", lesson);
 }
 
 expected<void> Interactions::unassign(std::int64_t lesson) {

@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::int64_t format_version = 2;  // PRAGMA user_version
+constexpr std::int64_t format_version = 3;  // PRAGMA user_version
 
 constexpr const char* schema = R"(
 create table interactions (
@@ -45,14 +45,17 @@ create table lessons (
 ) strict;
 create index lessons_by_state on lessons (state, number);
 create index lessons_by_client on lessons (client, state);
+create index lessons_waiting on lessons (client, number) where state = 'waiting';
 )";
 
-// From format 1.
-constexpr const char* upgrade = R"(
+// What each format has more than the one before it.
+constexpr const char* since_format_1 = R"(
 alter table interactions add column question text not null default '';
 alter table interactions add column continued integer not null default 0;
 create index interactions_by_question on interactions (question);
 )";
+constexpr const char* since_format_2 =
+    "create index lessons_waiting on lessons (client, number) where state = 'waiting';";
 
 }  // namespace
 
@@ -79,10 +82,10 @@ expected<Database> open_live_file(const std::string& directory) {
   }
   if (*format < format_version) {
     std::string all = "begin; ";
-    all.append(*format == 0 ? schema : upgrade)
-        .append("pragma user_version = ")
-        .append(std::to_string(format_version))
-        .append("; commit;");
+    if (*format == 0) all += schema;
+    if (*format == 1) all += since_format_1;
+    if (*format == 1 || *format == 2) all += since_format_2;
+    all.append("pragma user_version = ").append(std::to_string(format_version)).append("; commit;");
     if (ready = database->execute(all.c_str()); !ready) return tl::unexpected(ready.error());
   }
   return database;

@@ -17,7 +17,8 @@ struct World : ActorFixture {
   std::shared_ptr<const Model> model;
   GeneratorActor actor;
 
-  explicit World(double canary_share = 1) {
+  explicit World(double canary_share = 1, int priority = 1) {
+    settings.live.priority = priority;
     settings.live.canary_share = canary_share;
     settings.model.max_context = 64;
     settings.model.random.hidden = 16;
@@ -59,6 +60,21 @@ TEST_CASE("turns that arrive while others run join them, and each gets its own a
   first.receive(check(20), unexpected_error);
   second.receive(check(3), unexpected_error);
   CHECK(world.activity.generated_tokens > 0);
+}
+
+TEST_CASE("training stands back while an application's turn is live, by its priority") {
+  const auto trained_meanwhile = [](int priority, std::size_t tokens) {
+    World world(1, priority);
+    TurnRequest served = world.request(static_cast<int>(tokens), 2);
+    served.served_since = 1;
+    auto training = world.self->request(world.actor, caf::infinite, generate_atom_v, world.request(50, 1));
+    auto application = world.self->request(world.actor, caf::infinite, generate_atom_v, served);
+    while (world.activity.served_turns == 0) world.scheduler.run_once();
+    while (world.activity.served_turns > 0) world.scheduler.run_once();
+    return world.activity.generated_tokens - tokens;
+  };
+  CHECK(trained_meanwhile(0, 30) >= 29);
+  CHECK(trained_meanwhile(100, 30) <= 5);
 }
 
 TEST_CASE("a prompt that leaves no room is refused at once, and the generator goes on") {

@@ -2,6 +2,9 @@
 // twice or lost.
 #include "runtime/live/interactions.hpp"
 
+#include <chrono>
+#include <numeric>
+
 #include <doctest/doctest.h>
 
 #include "runtime/sqlite.hpp"
@@ -37,12 +40,12 @@ struct World {
   }
   // Takes the next lesson as the actor does; nothing where none waits.
   std::optional<Lesson> learn(TrajectoryId id) {
-    auto lesson = live.next_lesson();
-    REQUIRE(lesson);
-    if (!*lesson) return {};
-    REQUIRE(live.assign((*lesson)->number, id));
-    REQUIRE(live.confirm((*lesson)->number));
-    return std::move(*lesson);
+    auto lessons = live.assign({id});
+    REQUIRE(lessons);
+    if (lessons->empty()) return {};
+    CHECK(lessons->front().trajectory == id);
+    REQUIRE(live.confirm(lessons->front().number));
+    return std::move(lessons->front());
   }
 };
 
@@ -96,7 +99,7 @@ TEST_CASE("what was answered with 200 outlives the process, and an assigned less
     REQUIRE(live.record(answer("b", {1, 2}, {3, 4})));
     REQUIRE(live.feedback({"a", 0.25, true}, 150));
     REQUIRE(live.feedback({"b", 0.75, true}, 150));
-    REQUIRE(live.assign((*live.next_lesson())->number, 41));  // and then the process is killed
+    REQUIRE(live.assign({41})->size() == 1);  // and then the process is killed
   }
   auto live = *Interactions::open(directory.path(), {});
   CHECK(*live.waiting_lessons() == 1);
@@ -106,9 +109,12 @@ TEST_CASE("what was answered with 200 outlives the process, and an assigned less
   CHECK(assigned[0].created == 100);
   REQUIRE(live.unassign(assigned[0].lesson));  // the ledger never got it
   CHECK(*live.waiting_lessons() == 2);
-  const auto lesson = *live.next_lesson();
-  REQUIRE(lesson);
-  CHECK(lesson->run.at(0).interaction.sampled.logp == std::vector<float>{-0.1F, -0.1F});
+  const auto lessons = *live.assign({42, 43, 44});
+  REQUIRE(lessons.size() == 2);  // the third permit is left over
+  CHECK(lessons[0].trajectory == 42);
+  CHECK(lessons[0].run.at(0).interaction.id == "a");
+  CHECK(lessons[1].trajectory == 43);
+  CHECK(lessons[0].run.at(0).interaction.sampled.logp == std::vector<float>{-0.1F, -0.1F});
 }
 
 TEST_CASE("a trajectory has exactly the tokens, log-probs and versions that were sampled") {
@@ -314,6 +320,21 @@ TEST_CASE("what a client says without a rating: asking again, and leaving") {
   CHECK(off.live.asked("ada", hello, 110) == 0);
 }
 
+TEST_CASE("a lesson is found quickly behind a flood of others") {
+  World world;
+  for (int i = 0; i < 3000; ++i) {
+    Interaction said = answer("flood-" + std::to_string(i), {1}, {2});
+    said.client = "mallory";
+    REQUIRE(world.live.record(said));
+    REQUIRE(world.feedback(said.id, 1) == 200);
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  std::vector<TrajectoryId> permits(64);
+  std::iota(permits.begin(), permits.end(), TrajectoryId{1});
+  CHECK(world.live.assign(permits)->size() == 64);
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(1));
+}
+
 TEST_CASE("a state of format 1 is brought up to date") {
   const TemporaryDirectory directory;
   {
@@ -328,7 +349,8 @@ TEST_CASE("a state of format 1 is brought up to date") {
         "create table interactions (id text primary key, client text not null, session text not null, dialogue text "
         "not "
         "null, state text not null, reward real, created real not null, body text) strict;"
-        "insert into interactions select * from kept; drop table kept; pragma user_version = 1"));
+        "insert into interactions select * from kept; drop table kept; drop index lessons_waiting; pragma user_version "
+        "= 1"));
   }
   auto live = *Interactions::open(directory.path(), {});
   CHECK(live.feedback({"old", 1, true}, 150)->status == 200);
