@@ -67,12 +67,11 @@ void submit(Self self, const GatekeeperActor& gatekeeper, Metrics* metrics) {
   auto lessons = self->state.interactions->assign(permits);
   if (!good(lessons)) lessons.emplace();
   for (std::size_t i = 0; i < permits.size(); ++i) {
-    const bool taught = i < lessons->size();
-    FinishedSession finished = taught ? finished_of((*lessons)[i]) : without_lesson();
+    FinishedSession finished = i < lessons->size() ? finished_of((*lessons)[i]) : without_lesson();
     finished.trajectory.id = permits[i];
     self->send(gatekeeper, submit_atom_v, std::move(finished));
-    if (taught) confirm(self, gatekeeper, metrics, (*lessons)[i]);
   }
+  for (const Lesson& lesson : *lessons) confirm(self, gatekeeper, metrics, lesson);
 }
 
 // Asks for permits while lessons wait, for a batch of them at a time: permits come when a step is over, many at once.
@@ -239,6 +238,7 @@ LiveActor::behavior_type live(Self self, std::shared_ptr<const LiveSetup> setup)
       },
       [=](expire_atom) {
         good(self->state.interactions->expire(unix_now()));
+        good(self->state.interactions->prune(unix_now() - setup->settings.state.keep_days * 86400));
         teach(self, gatekeeper, metrics);
         self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
       },

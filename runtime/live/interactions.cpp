@@ -110,10 +110,30 @@ expected<int> Interactions::expire(double now) {
       limit);
   // The exact tokens of a conversation are of use as long as it may go on.
   if (written)
-    written = state_->write("update interactions set body = null where session = '' and created < ?1", limit);
+    written = state_->write(
+        "update interactions set body = null where body is not null and session = '' and created < ?1", limit);
   if (written) written = transaction->commit();
   if (!written) return tl::unexpected(written.error());
   return count;
+}
+
+expected<void> Interactions::prune(double before) {
+  auto transaction = Transaction::begin(state_->database);
+  if (!transaction) return tl::unexpected(transaction.error());
+  auto written = state_->write(
+      "delete from interactions where rowid in (select rowid from interactions where state in ('closed', 'expired') "
+      "and "
+      "created < ?1 limit 1000)",
+      before);
+  if (written) {
+    written = state_->write(
+        "delete from lessons where number in (select number from lessons where created < ?1 and state in ('submitted', "
+        "'capped') limit 1000)",
+        before);
+  }
+  if (written)
+    written = state_->write("delete from sessions where state in ('ended', 'expired') and used < ?1", before);
+  return written ? transaction->commit() : written;
 }
 
 expected<json> Interactions::forget(const std::string& client) {

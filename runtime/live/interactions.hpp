@@ -79,6 +79,8 @@ class Interactions {
   // Rates what was abandoned, and forgets the content of what is too old for feedback; open sessions that nobody used
   // end. Returns how many expired.
   expected<int> expire(double now);
+  // Forgets altogether what nothing more can come of and is older than `before`; a thousand answers a call.
+  expected<void> prune(double before);
 
   // All that is kept of a client: {"interactions", "lessons", "trajectories": [ids]}; then its content is deleted.
   expected<nlohmann::json> forget(const std::string& client);

@@ -19,12 +19,18 @@ expected<Lesson> lesson_of(const Statement& row) {
   return lesson;
 }
 
-// Who has taught least comes first: one client that floods the service waits behind all others.
+// Clients take turns: whose last lesson is longest ago comes first, so that one who floods the service waits behind all
+// others. The first part finds the clients that have any by leaps from one to the next.
 constexpr const char* next_lesson = R"(
-with firsts as (select client, min(number) as number from lessons where state = 'waiting' group by client)
-select l.number, l.client, l.body from firsts join lessons l using (number) order by
-  (select count(*) from lessons t where t.client = l.client and t.state not in ('waiting', 'capped') and
-   t.created > l.created - ?1), l.number limit 1)";
+with recursive clients (client) as (
+  select min(client) from lessons where state = 'waiting'
+  union all
+  select (select min(client) from lessons where state = 'waiting' and client > clients.client) from clients
+  where client is not null)
+select number, client, body from lessons where number =
+  (select (select min(number) from lessons w where w.state = 'waiting' and w.client = c.client) as first from clients c
+   where client is not null
+   order by (select max(trajectory) from lessons t where t.client = c.client) nulls first, first limit 1))";
 
 }  // namespace
 
@@ -33,7 +39,7 @@ expected<std::vector<Lesson>> Interactions::assign(const std::vector<TrajectoryI
   if (!transaction) return tl::unexpected(transaction.error());
   std::vector<Lesson> lessons;
   for (const TrajectoryId permit : permits) {
-    const auto row = state_->read(next_lesson, State::limit_window_s);
+    const auto row = state_->read(next_lesson);
     if (!row) return tl::unexpected(row.error());
     if (!*row) break;
     auto lesson = lesson_of(**row);

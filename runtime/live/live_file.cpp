@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t format_version = 3;  // PRAGMA user_version
 
-constexpr const char* schema = R"(
+constexpr const char* format_2 = R"(
 create table interactions (
   id text primary key,                         -- the receipt
   client text not null,
@@ -45,7 +45,6 @@ create table lessons (
 ) strict;
 create index lessons_by_state on lessons (state, number);
 create index lessons_by_client on lessons (client, state);
-create index lessons_waiting on lessons (client, number) where state = 'waiting';
 )";
 
 // What each format has more than the one before it.
@@ -54,8 +53,15 @@ alter table interactions add column question text not null default '';
 alter table interactions add column continued integer not null default 0;
 create index interactions_by_question on interactions (question);
 )";
-constexpr const char* since_format_2 =
-    "create index lessons_waiting on lessons (client, number) where state = 'waiting';";
+constexpr const char* since_format_2 = R"(
+drop index lessons_by_client;
+create index lessons_waiting on lessons (client, number) where state = 'waiting';
+create index lessons_by_turn on lessons (client, trajectory);
+create index lessons_of_client on lessons (client, created) where state <> 'capped';
+create index lessons_by_age on lessons (created);
+create index interactions_remembered on interactions (created) where body is not null;
+create index sessions_by_state on sessions (state, used);
+)";
 
 }  // namespace
 
@@ -82,9 +88,9 @@ expected<Database> open_live_file(const std::string& directory) {
   }
   if (*format < format_version) {
     std::string all = "begin; ";
-    if (*format == 0) all += schema;
+    if (*format == 0) all += format_2;
     if (*format == 1) all += since_format_1;
-    if (*format == 1 || *format == 2) all += since_format_2;
+    all += since_format_2;
     all.append("pragma user_version = ").append(std::to_string(format_version)).append("; commit;");
     if (ready = database->execute(all.c_str()); !ready) return tl::unexpected(ready.error());
   }

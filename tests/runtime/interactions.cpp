@@ -335,6 +335,19 @@ TEST_CASE("a lesson is found quickly behind a flood of others") {
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(1));
 }
 
+TEST_CASE("what nothing more can come of is forgotten when it is old") {
+  World world;
+  for (const char* id : {"taught", "waiting", "open"}) REQUIRE(world.live.record(answer(id, {1}, {2})));
+  CHECK(world.feedback("taught", 1) == 200);
+  REQUIRE(world.learn(1));
+  CHECK(world.feedback("waiting", 1) == 200);
+  REQUIRE(world.live.prune(150));
+  CHECK(world.feedback("taught", 1) == 404);
+  CHECK(world.feedback("waiting", 1) == 404);  // its lesson is kept
+  CHECK(world.feedback("open", 1) == 200);
+  CHECK(*world.live.waiting_lessons() == 2);
+}
+
 TEST_CASE("a state of format 1 is brought up to date") {
   const TemporaryDirectory directory;
   {
@@ -349,7 +362,9 @@ TEST_CASE("a state of format 1 is brought up to date") {
         "create table interactions (id text primary key, client text not null, session text not null, dialogue text "
         "not "
         "null, state text not null, reward real, created real not null, body text) strict;"
-        "insert into interactions select * from kept; drop table kept; drop index lessons_waiting; pragma user_version "
+        "insert into interactions select * from kept; drop table kept; drop index lessons_waiting; drop index "
+        "lessons_by_turn; drop index lessons_of_client; drop index lessons_by_age; drop index sessions_by_state; "
+        "create index lessons_by_client on lessons (client, state); pragma user_version "
         "= 1"));
   }
   auto live = *Interactions::open(directory.path(), {});
