@@ -111,7 +111,9 @@ expected<int> Interactions::expire(double now) {
   // The exact tokens of a conversation are of use as long as it may go on.
   if (written)
     written = state_->write(
-        "update interactions set body = null where body is not null and session = '' and created < ?1", limit);
+        "update interactions indexed by interactions_remembered set body = null "
+        "where body is not null and session = '' and created < ?1",
+        limit);
   if (written) written = transaction->commit();
   if (!written) return tl::unexpected(written.error());
   return count;
@@ -127,7 +129,8 @@ expected<void> Interactions::prune(double before) {
       before);
   if (written) {
     written = state_->write(
-        "delete from lessons where number in (select number from lessons where created < ?1 and state in ('submitted', "
+        "delete from lessons where number in (select number from lessons indexed by lessons_by_age where created < ?1 "
+        "and state in ('submitted', "
         "'capped') limit 1000)",
         before);
   }

@@ -23,14 +23,17 @@ expected<Lesson> lesson_of(const Statement& row) {
 // others. The first part finds the clients that have any by leaps from one to the next.
 constexpr const char* next_lesson = R"(
 with recursive clients (client) as (
-  select min(client) from lessons where state = 'waiting'
+  select min(client) from lessons indexed by lessons_waiting where state = 'waiting'
   union all
-  select (select min(client) from lessons where state = 'waiting' and client > clients.client) from clients
-  where client is not null)
+  select (select min(client) from lessons indexed by lessons_waiting
+          where state = 'waiting' and client > clients.client)
+  from clients where client is not null)
 select number, client, body from lessons where number =
-  (select (select min(number) from lessons w where w.state = 'waiting' and w.client = c.client) as first from clients c
-   where client is not null
-   order by (select max(trajectory) from lessons t where t.client = c.client) nulls first, first limit 1))";
+  (select (select min(number) from lessons w indexed by lessons_waiting
+           where w.state = 'waiting' and w.client = c.client) as first
+   from clients c where client is not null
+   order by (select max(trajectory) from lessons t indexed by lessons_by_turn where t.client = c.client) nulls first,
+   first limit 1))";
 
 }  // namespace
 
@@ -63,7 +66,7 @@ expected<void> Interactions::unassign(std::int64_t lesson) {
 }
 
 expected<std::int64_t> Interactions::waiting_lessons() {
-  return state_->database.number("select count(*) from lessons where state = 'waiting'");
+  return state_->database.number("select count(*) from lessons indexed by lessons_waiting where state = 'waiting'");
 }
 
 expected<std::vector<Interactions::Assigned>> Interactions::assigned() {

@@ -55,6 +55,8 @@ create index interactions_by_question on interactions (question);
 )";
 constexpr const char* since_format_2 = R"(
 drop index lessons_by_client;
+drop index lessons_by_state;
+create index lessons_assigned on lessons (number) where state = 'assigned';
 create index lessons_waiting on lessons (client, number) where state = 'waiting';
 create index lessons_by_turn on lessons (client, trajectory);
 create index lessons_of_client on lessons (client, created) where state <> 'capped';
