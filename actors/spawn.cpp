@@ -93,7 +93,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const Place<LiveActor> live_at(system);
   const Place<GatewayActor> gateway_at(system);
   const GatekeeperActor gatekeeper_actor =
-      system.spawn<caf::detached>(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
+      system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
 
   const LearnerSetup learner{parts.model,          latest,         settings,         threads_each(settings),
                              parts.metrics,        parts.activity, parts.pretrained, parts.value_replicas,
@@ -120,7 +120,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
     return actors_of(system.spawn<caf::detached>(evaluator, parts.model, *sessions, learner.threads));
   };
   const auto spawn_live = [&system, parts, gatekeeper_actor, generator = generator_at.actor](Version) {
-    return actors_of(system.spawn<caf::detached>(
+    return actors_of(system.spawn<caf::detached>(  // it waits for the disk
         live, std::make_shared<const LiveSetup>(LiveSetup{parts.interactions, parts.model->tokenizer, gatekeeper_actor,
                                                           generator, parts.settings, parts.metrics, parts.activity})));
   };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Recipes under users whose taste drifts, as clients of the public API: who follows them how well?
 
-    drifting_users.py [--recipes sao,running_mean] [--seeds 3] [--rounds 90] [--json FILE]
+    drifting_users.py [--recipes sao,running_mean] [--seeds 2] [--rounds 240] [--set loss.kl_weight=0.05]
 
 Every round each of eight users chats once and rates the answer by its share of the letters it likes. A third of the rounds
 all like the first set, then one user after the other changes over to the second set, in the last third all like that one.
@@ -27,8 +27,8 @@ def taste_of(user, round_, rounds):
     return TASTES[round_ >= changes_at]
 
 
-def run(recipe, seed, rounds):
-    settings = (*LIVE, f"recipe={recipe}", f"seed={seed}")
+def run(recipe, seed, rounds, sets):
+    settings = (*LIVE, f"recipe={recipe}", f"seed={seed}", *sets)
     with Service(*(word for value in settings for word in ("--set", value))) as service:
         means = []
         for round_ in range(rounds):
@@ -53,14 +53,15 @@ def summary(means):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipes", default="sao,running_mean")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=90)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=240)
+    parser.add_argument("--set", action="append", default=[], dest="sets")
     parser.add_argument("--json")
     arguments = parser.parse_args()
     results = []
     for recipe in arguments.recipes.split(","):
         for seed in range(arguments.seeds):
-            means = run(recipe, seed, arguments.rounds)
+            means = run(recipe, seed, arguments.rounds, arguments.sets)
             results.append({"recipe": recipe, "seed": seed, **summary(means), "rounds": [round(mean, 3) for mean in means]})
             print(json.dumps({key: value for key, value in results[-1].items() if key != "rounds"}), flush=True)
     if arguments.json:
