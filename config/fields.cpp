@@ -223,7 +223,7 @@ std::vector<Field> fields_of(Settings& s) {
 
       {"state.directory", &s.state.directory, any(), "", "ledger and checkpoints; empty = state/<preset>"},
       {"state.keep_days", &s.state.keep_days, above_to(0, 36500), "days",
-       "that a trajectory stays in the ledger once it is settled"},
+       "that a trajectory stays in the ledger once it is settled, and what is known of a served answer"},
       {"state.keep_mb", &s.state.keep_mb, from_to(1, 1e9), "MiB",
        "the ledger may hold; beyond them the oldest settled trajectories leave earlier"},
 

@@ -149,7 +149,7 @@ struct HttpSettings {
 
 struct StateSettings {
   std::string directory;  // ledger and checkpoints; empty = state/<preset>
-  double keep_days = 30;  // that a trajectory stays in the ledger once it is settled
+  double keep_days = 30;  // that a settled trajectory stays in the ledger, and a served answer in live.sqlite
   int keep_mb = 4096;     // MiB the ledger may hold; beyond them the oldest settled trajectories leave earlier
 };
 

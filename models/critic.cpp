@@ -31,7 +31,7 @@ bool is_frozen(const std::string& name, const std::string& freeze, bool has_expe
 Critic::Critic(const SnapshotPtr& backbone, const ValueSettings& settings)
     : compute_(compute_of(settings.dtype, settings.device)),
       backbone_(on_device(backbone, compute_.device)),
-      activations_(settings.recompute_activations ? Activations::recompute : Activations::keep),
+      recompute_(settings.recompute_activations),
       max_gradient_norm_(settings.max_gradient_norm),
       weights_(backbone_->weights) {
   weights_.head = at::Tensor();  // a critic predicts no tokens
@@ -64,7 +64,7 @@ at::Tensor Critic::values_of(std::span<const Sequence> sequences) const {
   std::vector<std::int64_t> last;
   for (const auto& rows : pack.rows) last.push_back(rows.back());
   const at::Tensor rows = at::cat({before, at::tensor(last).to(compute_.device)});
-  const at::Tensor hidden = hidden_states(backbone_->architecture, weights_, pack, activations_);
+  const at::Tensor hidden = hidden_states(backbone_->architecture, weights_, pack, recompute_);
   return at::linear(hidden.index_select(0, rows).to(at::kFloat), head_, bias_).squeeze(1);
 }
 

@@ -45,7 +45,7 @@ class Critic {
  private:
   const Compute compute_;
   const SnapshotPtr backbone_;  // held: frozen tensors are its own
-  const Activations activations_;
+  const bool recompute_;
   const double max_gradient_norm_;
   Leaves leaves_;
   Weights weights_;                  // leaves and frozen tensors, as the transformer takes them

@@ -66,9 +66,6 @@ struct PolicyLearner::State {
     if (tied()) weights.head = weights.embedding;
   }
 
-  Activations activations() const {
-    return settings.recompute_activations ? Activations::recompute : Activations::keep;
-  }
   bool tied() const { return current->architecture.tied; }
 
   // What a checkpoint holds of these weights and of the optimizer.
@@ -177,7 +174,7 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
   at::Tensor hidden;
   {
     const at::AutoGradMode with_gradient(true);
-    hidden = hidden_states(s.current->architecture, s.weights, pack, s.activations());
+    hidden = hidden_states(s.current->architecture, s.weights, pack, s.settings.recompute_activations);
   }
   const at::NoGradGuard no_gradient;
   if (s.objective.needs_sequence_ratio) {

@@ -58,8 +58,7 @@ expected<void> check_tensor(const std::string& name, const at::Tensor& tensor, a
 
 }  // namespace
 
-at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack,
-                         Activations activations) {
+at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack, bool recompute) {
   at::Tensor hidden = embed(weights.embedding, pack.tokens);
   const Rotary rotary = rotary_of(architecture, pack.positions);
   const bool on_cpu = hidden.is_cpu();
@@ -69,12 +68,12 @@ at::Tensor hidden_states(const Architecture& architecture, const Weights& weight
     const at::Tensor attended = on_cpu ? pack_attention(input, of_pack) : attend(architecture, input, mask);
     return layer_output(architecture, layer, before, attended);
   };
-  if (activations == Activations::keep) {
-    for (const Layer& layer : weights.layers) hidden = run(layer, pack, hidden);
-  } else {
+  if (recompute) {
     const auto kept = std::make_shared<const Pack>(pack);  // the backward pass may come when the caller's is gone
     for (const Layer& layer : weights.layers)
       hidden = recomputed(hidden, layer.down, [=](const at::Tensor& before) { return run(layer, *kept, before); });
+  } else {
+    for (const Layer& layer : weights.layers) hidden = run(layer, pack, hidden);
   }
   return rms_norm(hidden, weights.final_norm, architecture.norm_eps);
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -141,11 +142,9 @@ Pack make_pack(std::span<const Sequence> sequences, at::Device device = at::kCPU
 at::Tensor mask_of(const Pack& pack, at::ScalarType dtype);
 
 // Final hidden states [total, hidden], normed, of the weights' dtype. A backward pass adds to the float32 grad() of
-// every weight that requires a gradient.
-// What a backward pass needs of the layers is kept, or computed once more.
-enum class Activations { keep, recompute };
+// every weight that requires a gradient; what it needs of the layers is kept, or computed once more (`recompute`).
 at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack,
-                         Activations activations = Activations::keep);
+                         bool recompute = false);
 
 // Logits [rows, vocab] in float32 of the given hidden rows. Not differentiable: the policy learner knows their
 // gradient.

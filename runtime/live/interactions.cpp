@@ -124,14 +124,12 @@ expected<void> Interactions::prune(double before) {
   if (!transaction) return tl::unexpected(transaction.error());
   auto written = state_->write(
       "delete from interactions where rowid in (select rowid from interactions where state in ('closed', 'expired') "
-      "and "
-      "created < ?1 limit 1000)",
+      "and created < ?1 limit 1000)",
       before);
   if (written) {
     written = state_->write(
         "delete from lessons where number in (select number from lessons indexed by lessons_by_age where created < ?1 "
-        "and state in ('submitted', "
-        "'capped') limit 1000)",
+        "and state in ('submitted', 'capped') limit 1000)",
         before);
   }
   if (written)
