@@ -27,6 +27,7 @@ struct CompareCommand {
   std::uint64_t steps = 100;          // published versions of each run
   int seeds = 1;                      // runs of each recipe; the config's seed and those after it
   int patience_s = 600;               // a run without a step for so long is ended, with the steps it has
+  std::string traffic;                // shell command: applications beside each run; empty = none
   std::string out;                    // folder; empty = compare/<preset>
   bool json = false;                  // one object a run on stdout
 };

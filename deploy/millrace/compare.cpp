@@ -23,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One run, in a folder of its own: config.json, steps.jsonl, log.txt, state/.
+// One run, in a folder of its own: config.json, steps.jsonl, log.txt, state/; with traffic also traffic.sh,
+// traffic.txt, traffic.log, and `finished` once that has come to its end.
 struct Plan {
   std::string recipe, variant;
   Settings settings;
@@ -131,13 +132,55 @@ class Progress {
   std::chrono::steady_clock::time_point shown_;
 };
 
+// Applications beside a run: begun when its service listens, killed when that has ended.
+class Traffic {
+ public:
+  Traffic(const Plan& plan, std::string command) : folder_(plan.folder), command_(std::move(command)) {}
+
+  // Called again and again. True: it has come to its end, for the first time.
+  bool ended() {
+    if (command_.empty() || code_) return false;
+    if (!child_) begin();
+    if (child_) code_ = child_->ended();
+    return code_.has_value();
+  }
+  bool finished() const { return code_ == 0; }
+  std::string failure() const {  // empty: none so far
+    if (!code_ || *code_ == 0) return "";
+    return "the traffic ended with " + std::to_string(*code_) + ": " + last_line(content_of(folder_ / "traffic.log"));
+  }
+
+ private:
+  void begin() {
+    const std::string log = content_of(folder_ / "log.txt");
+    const std::size_t scheme = log.find("://", log.find("listening on http")), begin = scheme + 3;
+    const std::size_t end = log.find_first_of(" \n", begin);
+    if (scheme == std::string::npos || end == std::string::npos) return;
+    const std::string address = log.substr(begin, end - begin);
+    auto started = ChildProcess::start({"/usr/bin/env", "MILLRACE_ADDRESS=" + address, "sh", "-c", command_},
+                                       (folder_ / "traffic.txt").string(), (folder_ / "traffic.log").string());
+    if (started) {
+      child_.emplace(std::move(*started));
+    } else {
+      code_ = 127;
+    }
+  }
+
+  fs::path folder_;
+  std::string command_;
+  std::optional<ChildProcess> child_;
+  std::optional<int> code_;
+};
+
 Run execute(const Plan& plan, const CompareCommand& command, std::size_t number, Progress& progress,
             const std::atomic<bool>& stopped) {
   const std::uint64_t steps = command.steps;
   const std::chrono::seconds patience(command.patience_s);
   fs::create_directories(plan.folder);
   fs::remove_all(plan.folder / "state");
+  fs::remove(plan.folder / "finished");
   write(plan.folder / "config.json", plan.config());
+  write(plan.folder / "traffic.sh", command.traffic);
   auto child = ChildProcess::start(
       {own_program(), "serve", (plan.folder / "config.json").string(), "--json", "--steps", std::to_string(steps)},
       (plan.folder / "steps.jsonl").string(), (plan.folder / "log.txt").string());
@@ -146,6 +189,7 @@ Run execute(const Plan& plan, const CompareCommand& command, std::size_t number,
   std::size_t seen = 0;
   auto moved = std::chrono::steady_clock::now();
   bool stuck = false;
+  Traffic traffic(plan, command.traffic);
   while (!(code = child->ended())) {
     const Run so_far = read_run(plan);
     const auto now = std::chrono::steady_clock::now();
@@ -155,13 +199,17 @@ Run execute(const Plan& plan, const CompareCommand& command, std::size_t number,
       stuck = true;
       child->send(SIGTERM);  // once: a second one would cut its drain short
     }
-    if (stopped) child->send(SIGTERM);
+    if (stopped || traffic.ended()) child->send(SIGTERM);
     progress.show(number, plan, so_far, steps);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   Run run = read_run(plan);
   if (*code != 0) {
     run.failure = "exit code " + std::to_string(*code) + ": " + last_line(content_of(plan.folder / "log.txt"));
+  } else if (!traffic.failure().empty()) {
+    run.failure = traffic.failure();
+  } else if (traffic.finished()) {
+    write(plan.folder / "finished", "");
   } else if (run.steps.size() < steps) {
     run.failure = stuck ? "no step for " + std::to_string(command.patience_s) + " s" : "stopped";
   }
@@ -191,10 +239,13 @@ int compare(const CompareCommand& command) {
     const Plan& plan = (*plans)[i];
     // What an earlier call has finished with the very same config is not done again.
     Run run = read_run(plan);
-    if (run.steps.size() < command.steps || content_of(plan.folder / "config.json") != plan.config()) {
+    const bool complete = run.steps.size() >= command.steps || fs::exists(plan.folder / "finished");
+    const bool same = content_of(plan.folder / "config.json") == plan.config() &&
+                      content_of(plan.folder / "traffic.sh") == command.traffic;
+    if (!complete || !same) {
       run = execute(plan, command, i, progress, stopped);
     } else {
-      run.steps.resize(command.steps);
+      run.steps.resize(std::min(run.steps.size(), static_cast<std::size_t>(command.steps)));
     }
     progress.end();
     if (!run.failure.empty()) complain(failed, plan.name() + ": " + run.failure);

@@ -66,6 +66,10 @@ int main(int argc, char** argv) {
                    "Seconds after which a run that makes no step is ended, with the steps it has")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
+  compare_app->add_option(
+      "--traffic", comparison.traffic,
+      "A shell command run beside each run, which it ends: applications that talk to the service at "
+      "$MILLRACE_ADDRESS (host:port)");
   compare_app->add_option("--out", comparison.out,
                           "Folder of what is written; compare/<preset> if not given. Runs that "
                           "are complete there are not done again");

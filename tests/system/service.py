@@ -43,7 +43,39 @@ class ServiceEnded(AssertionError):
     """It is no longer there, although it should be."""
 
 
-class Service:
+class Client:
+    """Whoever talks to a service by HTTP."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def http(self, method, target, body=None, headers=None):
+        """Status, headers and body (text) of one call; any status is an answer."""
+        data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
+        request = urllib.request.Request(f"http://{self.address}{target}", data=data, method=method,
+                                         headers={"Content-Type": "application/json", **(headers or {})})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+                return response.status, response.headers, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read().decode()
+
+    def status(self):
+        return json.loads(self.http("GET", "/admin/v1/status")[2])
+
+    def metric(self, name):
+        """The value of a series, name and labels as /metrics has them."""
+        for line in self.http("GET", "/metrics")[2].splitlines():
+            if line.startswith(name + " "):
+                return float(line.rpartition(" ")[2])
+        raise AssertionError(f"no series {name}")
+
+    def trajectories(self, limit=10000):
+        """Newest first."""
+        return json.loads(self.http("GET", f"/admin/v1/trajectories?limit={limit}")[2])["trajectories"]
+
+
+class Service(Client):
     """`millrace serve` as a context manager; kept running until stop() or the end of the block."""
 
     def __init__(self, *arguments, state=None, config=TINY, environment=None):
@@ -104,28 +136,3 @@ class Service:
     def command(self, *arguments, stdin=""):
         """A client command of the program against this service."""
         return millrace(*arguments, "--address", self.address, stdin=stdin)
-
-    def http(self, method, target, body=None, headers=None):
-        """Status, headers and body (text) of one call; any status is an answer."""
-        data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
-        request = urllib.request.Request(f"http://{self.address}{target}", data=data, method=method,
-                                         headers={"Content-Type": "application/json", **(headers or {})})
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
-                return response.status, response.headers, response.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.headers, error.read().decode()
-
-    def status(self):
-        return json.loads(self.http("GET", "/admin/v1/status")[2])
-
-    def metric(self, name):
-        """The value of a series, name and labels as /metrics has them."""
-        for line in self.http("GET", "/metrics")[2].splitlines():
-            if line.startswith(name + " "):
-                return float(line.rpartition(" ")[2])
-        raise AssertionError(f"no series {name}")
-
-    def trajectories(self, limit=10000):
-        """Newest first."""
-        return json.loads(self.http("GET", f"/admin/v1/trajectories?limit={limit}")[2])["trajectories"]

@@ -2,6 +2,7 @@
 """`millrace compare`: recipes side by side; resumes; one failing run does not lose the others. And the big presets."""
 import json
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -57,6 +58,20 @@ class Compare(unittest.TestCase):
     def test_one_gets_nowhere(self):
         runs, _ = self.compare("--recipes", "running_mean", "--set", "environment.name=live", "--patience", "2", code=1)
         self.assertEqual([(run["steps"], run["failure"]) for run in runs], [(0, "no step for 2 s")])
+
+    def test_traffic(self):
+        live = ["--recipes", "running_mean", "--steps", "1000", "--set", "environment.name=live"]
+        users = f"{sys.executable} {ROOT / 'tests/bench/drifting_users.py'} --rounds 18"
+        runs, _ = self.compare(*live, "--traffic", users)
+        self.assertEqual(runs[0]["failure"], "")
+        self.assertGreater(runs[0]["steps"], 0)
+        self.assertLess(runs[0]["steps"], 1000)
+        said = json.loads((self.out / "running_mean-seed0" / "traffic.txt").read_text())
+        self.assertEqual(len(said["rounds"]), 18)
+        again, _ = self.compare(*live, "--traffic", users)
+        self.assertEqual(again, runs, "a run whose traffic has come to its end is finished")
+        runs, _ = self.compare(*live, "--traffic", "echo no users >&2; exit 3", code=1)
+        self.assertEqual(runs[0]["failure"], "the traffic ended with 3: no users")
 
     def test_unknown_recipe(self):
         _, result = self.compare("--recipes", "sao,ppo", code=2)
