@@ -59,8 +59,9 @@ void decode_step(Self self, int priority, Metrics& metrics, Activity& activity) 
   const BusyTimer busy(activity.generator_busy_ns);
   const auto [prompt_before, generated_before] = state.tokens();
   std::vector<FinishedTurn> finished = step_newest(state, priority);
-  if (state.good) {
-    for (FinishedTurn& turn : state.good->step()) finished.push_back(std::move(turn));
+  for (Decoder* other : {state.good.get(), state.reference.get()}) {
+    if (!other) continue;
+    for (FinishedTurn& turn : other->step()) finished.push_back(std::move(turn));
   }
   for (auto& [id, asked] : state.turns) {
     if (asked.served_since > 0 && asked.first_at == 0 && !asked.decoder->sampled_since(id, 0).tokens.empty())
@@ -111,8 +112,8 @@ void call_it_good(Self self, Metrics& metrics, Activity& activity) {
 
 const char* GeneratorState::name = "generator";
 
-GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> model, Settings settings, int threads,
-                                        Metrics* metrics, Activity* activity) {
+GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> model, SnapshotPtr reference,
+                                        Settings settings, int threads, Metrics* metrics, Activity* activity) {
   die_of_exceptions(self, GeneratorState::name);
   use_threads(threads);
   activity->served_turns = 0;
@@ -140,14 +141,24 @@ GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> 
     }
     show_served(self->state, *activity);
   });
+  const auto decoder_of = [=](Answerer by) -> Decoder& {
+    auto& state = self->state;
+    if (by == Answerer::reference && !state.reference) {
+      Model loaded = *model;
+      loaded.weights = reference;
+      state.reference = std::make_unique<Decoder>(loaded, decoding);
+    }
+    if (by == Answerer::reference) return *state.reference;
+    return by == Answerer::good && state.good ? *state.good : *state.decoder;
+  };
   return {
-      [self, activity](generate_atom, const TurnRequest& request) {
+      [=](generate_atom, const TurnRequest& request) {
         auto& state = self->state;
         const auto asker =
             caf::actor_cast<caf::actor_addr>(self->current_sender());  // the promise takes the sender with it
         auto promise = self->make_response_promise<TurnReply>();
         const TurnId id = state.next_turn++;
-        Decoder& decoder = request.good && state.good ? *state.good : *state.decoder;
+        Decoder& decoder = decoder_of(request.by);
         const expected<void> started = decoder.start(id, request.prompt, request.sampling, request.served_since > 0);
         if (!started) {
           promise.deliver(TurnReply(tl::unexpect, started.error()));

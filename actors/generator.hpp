@@ -23,8 +23,9 @@ struct GeneratorState {
     std::size_t told = 0;     // tokens the asker of a stream has been sent
   };
 
-  std::unique_ptr<Decoder> decoder;  // of the newest policy
-  std::unique_ptr<Decoder> good;     // of the last good one, where the newest is a canary
+  std::unique_ptr<Decoder> decoder;    // of the newest policy
+  std::unique_ptr<Decoder> good;       // of the last good one, where the newest is a canary
+  std::unique_ptr<Decoder> reference;  // of the one that was loaded, once it has been asked for
   SnapshotPtr newest;
   std::map<TurnId, Asked> turns;
   TurnId next_turn = 1;
@@ -33,10 +34,15 @@ struct GeneratorState {
 
   // Fed and sampled so far.
   std::pair<std::uint64_t, std::uint64_t> tokens() const {
-    if (!good) return {decoder->prompt_tokens(), decoder->generated_tokens()};
-    return {decoder->prompt_tokens() + good->prompt_tokens(), decoder->generated_tokens() + good->generated_tokens()};
+    std::pair<std::uint64_t, std::uint64_t> sum{0, 0};
+    for (const Decoder* one : {decoder.get(), good.get(), reference.get()}) {
+      if (!one) continue;
+      sum.first += one->prompt_tokens();
+      sum.second += one->generated_tokens();
+    }
+    return sum;
   }
-  std::size_t live() const { return decoder->live() + (good ? good->live() : 0); }
+  std::size_t live() const { return decoder->live() + (good ? good->live() : 0) + (reference ? reference->live() : 0); }
 
   ~GeneratorState() {  // nobody waits for an answer of a generator that has died
     for (auto& [id, asked] : turns) asked.promise.deliver(TurnReply(tl::unexpect, Error{generator_died}));
@@ -44,8 +50,9 @@ struct GeneratorState {
   static const char* name;
 };
 
+// `model` with the newest weights; `reference`: those that were loaded.
 GeneratorActor::behavior_type generator(GeneratorActor::stateful_pointer<GeneratorState> self,
-                                        std::shared_ptr<const Model> model, Settings settings, int threads,
-                                        Metrics* metrics, Activity* activity);
+                                        std::shared_ptr<const Model> model, SnapshotPtr reference, Settings settings,
+                                        int threads, Metrics* metrics, Activity* activity);
 
 }  // namespace millrace

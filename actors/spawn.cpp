@@ -139,8 +139,8 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const auto spawn_generator = [&system, parts, learner, latest](Version) {
     auto model = std::make_shared<Model>(*parts.model);
     model->weights = latest->get();
-    return actors_of(system.spawn<caf::detached>(generator, std::shared_ptr<const Model>(model), parts.settings,
-                                                 learner.threads, parts.metrics, parts.activity));
+    return actors_of(system.spawn<caf::detached>(generator, std::shared_ptr<const Model>(model), parts.model->weights,
+                                                 parts.settings, learner.threads, parts.metrics, parts.activity));
   };
   // What was published while it was on its way to its place would have been lost.
   const auto begin_generator = [latest](const Actors& actors) {

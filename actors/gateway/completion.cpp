@@ -42,7 +42,7 @@ void remember(Self self, const SetupPtr& setup, std::size_t choice, const Finish
   Interaction interaction = state.completion->interaction(choice, turn);
   interaction.client = setup->client;
   interaction.session = state.session;
-  interaction.newest = setup->newest;
+  interaction.newest = setup->by == Answerer::newest;
   interaction.created = state.created;
   interaction.seconds = unix_now() - state.created;
   const std::string& owner = state.session.empty() ? setup->client : state.session;
@@ -83,8 +83,8 @@ void ask_for_turns(Self self, const SetupPtr& setup) {
   const Completion& asked = *self->state.completion;
   for (std::size_t choice = 0; choice < asked.choices(); ++choice) {
     self->request(setup->generator, caf::infinite, generate_atom_v,
-                  TurnRequest{asked.prompt(choice), asked.sampling(choice), asked.request().stream, choice,
-                              !setup->newest, self->state.asked})
+                  TurnRequest{asked.prompt(choice), asked.sampling(choice), asked.request().stream, choice, setup->by,
+                              self->state.asked})
         .then(
             [self, setup, choice](const TurnReply& reply) {
               if (reply) return finish_choice(self, setup, choice, *reply);

@@ -16,7 +16,7 @@ struct CompletionSetup {
   std::string session_key;  // of /rl/start_session; empty outside sessions
   std::string client;
   bool remember = true;  // false: its client wants it kept out of training
-  bool newest = true;    // false: the last good policy answers
+  Answerer by = Answerer::newest;
   std::shared_ptr<const Redaction> redaction;
   HttpExchange exchange;
 };

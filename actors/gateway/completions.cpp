@@ -31,13 +31,16 @@ void serve(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exch
                          self->address(),
                          session_key_of(exchange.request),
                          exchange.request.sender.client,
-                         may_remember(setup.settings, exchange.request),
-                         true,
+                         !parsed->reference && may_remember(setup.settings, exchange.request),
+                         Answerer::reference,
                          setup.redaction,
                          exchange};
   if (asking.client.empty()) asking.client = header(exchange.request, "x-millrace-client");
   if (asking.client.empty()) asking.client = parsed->user;
-  asking.newest = meets_canary(setup.settings.live, asking.client.empty() ? random_name("") : asking.client);
+  if (!parsed->reference) {
+    const bool newest = meets_canary(setup.settings.live, asking.client.empty() ? random_name("") : asking.client);
+    asking.by = newest ? Answerer::newest : Answerer::good;
+  }
   const std::string id = (parsed->chat ? "chatcmpl-" : "cmpl-") + std::to_string(self->state.next_completion++);
   auto work = std::make_shared<Completion>(std::move(*parsed), setup.model->tokenizer, setup.model->name, id,
                                            asking.remember ? random_name("int-") : "");
@@ -53,9 +56,11 @@ void serve(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exch
 }  // namespace
 
 void get_models(GatewaySelf, const GatewaySetup& setup, const HttpExchange& exchange) {
-  exchange.reply(json_response(
-      {{"object", "list"},
-       {"data", {{{"id", setup.model->name}, {"object", "model"}, {"created", 0}, {"owned_by", "millrace"}}}}}));
+  auto models = nlohmann::json::array();
+  for (const std::string& name : {setup.model->name, std::string(reference_model)}) {
+    models.push_back({{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "millrace"}});
+  }
+  exchange.reply(json_response({{"object", "list"}, {"data", models}}));
 }
 
 void post_chat(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange) {

@@ -23,12 +23,17 @@
 namespace millrace {
 
 // A turn to be sampled: everything said so far, as tokens.
+enum class Answerer {
+  newest,     // the policy as it was published last
+  good,       // the last good one, where the newest is a canary
+  reference,  // the one that was loaded: it never learns
+};
 struct TurnRequest {
   Tokens prompt;
   Sampling sampling;
-  bool stream = false;      // the asker gets the tokens as they are sampled, too, as TurnTokens
-  std::size_t choice = 0;   // which of the asker's turns it is
-  bool good = false;        // the last good policy is to answer, where the newest is a canary
+  bool stream = false;     // the asker gets the tokens as they are sampled, too, as TurnTokens
+  std::size_t choice = 0;  // which of the asker's turns it is
+  Answerer by = Answerer::newest;
   double served_since = 0;  // when an application asked for it, seconds of steady_now(); 0: a training turn
 };
 struct TurnTokens {

@@ -153,10 +153,10 @@ class Traffic {
  private:
   void begin() {
     const std::string log = content_of(folder_ / "log.txt");
-    const std::size_t scheme = log.find("://", log.find("listening on http")), begin = scheme + 3;
-    const std::size_t end = log.find_first_of(" \n", begin);
+    const std::size_t scheme = log.find("://", log.find("listening on http")), from = scheme + 3;
+    const std::size_t end = log.find_first_of(" \n", from);
     if (scheme == std::string::npos || end == std::string::npos) return;
-    const std::string address = log.substr(begin, end - begin);
+    const std::string address = log.substr(from, end - from);
     auto started = ChildProcess::start({"/usr/bin/env", "MILLRACE_ADDRESS=" + address, "sh", "-c", command_},
                                        (folder_ / "traffic.txt").string(), (folder_ / "traffic.log").string());
     if (started) {
@@ -206,12 +206,12 @@ Run execute(const Plan& plan, const CompareCommand& command, std::size_t number,
   Run run = read_run(plan);
   if (*code != 0) {
     run.failure = "exit code " + std::to_string(*code) + ": " + last_line(content_of(plan.folder / "log.txt"));
-  } else if (!traffic.failure().empty()) {
-    run.failure = traffic.failure();
   } else if (traffic.finished()) {
     write(plan.folder / "finished", "");
   } else if (run.steps.size() < steps) {
-    run.failure = stuck ? "no step for " + std::to_string(command.patience_s) + " s" : "stopped";
+    run.failure = stuck                       ? "no step for " + std::to_string(command.patience_s) + " s"
+                  : traffic.failure().empty() ? "stopped"
+                                              : traffic.failure();
   }
   return run;
 }

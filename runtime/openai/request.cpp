@@ -91,6 +91,7 @@ void read_common(Fields& fields, CompletionRequest& request) {
   read_stop(fields, sampling.stop);
   if (const json* options = fields.find("stream_options"))
     Fields(*options).flag("include_usage", request.include_usage);
+  if (const json* model = fields.find("model")) request.reference = *model == reference_model;
   if (const json* user = fields.find("user"); user && user->is_string()) request.user = *user;
   for (const char* off : {"min_p", "presence_penalty", "frequency_penalty", "min_tokens"}) fields.neutral(off, {0});
   for (const char* off : {"ignore_eos", "echo", "continue_final_message"}) fields.neutral(off, {false});

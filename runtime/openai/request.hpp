@@ -12,8 +12,11 @@
 
 namespace millrace {
 
+inline constexpr const char* reference_model = "reference";  // "model" of who wants the policy that was loaded
+
 struct CompletionRequest {
   bool chat = true;
+  bool reference = false;
   std::vector<Message> messages;  // of a chat, tool calls as part of the words: to know the conversation again by
   nlohmann::ordered_json tools;   // that the answer may call; null: none
   std::vector<Tokens> prompts;    // of text completions: one answer each, times n; of a chat its one prompt

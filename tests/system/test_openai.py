@@ -60,6 +60,19 @@ class OpenAI(unittest.TestCase):
                 return
         self.fail("twenty times the weights changed between two answers")
 
+    def test_reference(self):
+        self.assertEqual([model.id for model in self.client.models.list().data], [self.model, "reference"])
+        self.service.wait_for_steps(3)
+        raw = self.client.chat.completions.with_raw_response.create(
+            model="reference", messages=MESSAGES, max_tokens=12, seed=5, temperature=0)
+        self.assertEqual(raw.headers["x-millrace-policy-version"], "0")
+        self.assertNotIn("x-millrace-interaction-id", raw.headers)
+        first = raw.parse().choices[0].message.content
+        self.service.wait_for_steps(len(self.service.steps()) + 3)
+        again = self.client.chat.completions.create(
+            model="reference", messages=MESSAGES, max_tokens=12, seed=5, temperature=0)
+        self.assertEqual(again.choices[0].message.content, first)
+
     def test_n_stop_and_errors(self):
         answer = self.chat(max_tokens=8, n=3, seed=5)
         self.assertEqual([choice.index for choice in answer.choices], [0, 1, 2])
