@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <caf/send.hpp>
 
@@ -141,18 +142,18 @@ GeneratorActor::behavior_type generator(Self self, std::shared_ptr<const Model> 
     }
     show_served(self->state, *activity);
   });
-  const auto decoder_of = [=](Answerer by) -> Decoder& {
+  Model loaded = *model;
+  loaded.weights = std::move(reference);
+  const auto decoder_of = [self, loaded, decoding](Answerer by) -> Decoder& {
     auto& state = self->state;
-    if (by == Answerer::reference && !state.reference) {
-      Model loaded = *model;
-      loaded.weights = reference;
-      state.reference = std::make_unique<Decoder>(loaded, decoding);
+    if (by == Answerer::reference) {
+      if (!state.reference) state.reference = std::make_unique<Decoder>(loaded, decoding);
+      return *state.reference;
     }
-    if (by == Answerer::reference) return *state.reference;
     return by == Answerer::good && state.good ? *state.good : *state.decoder;
   };
   return {
-      [=](generate_atom, const TurnRequest& request) {
+      [self, activity, decoder_of](generate_atom, const TurnRequest& request) {
         auto& state = self->state;
         const auto asker =
             caf::actor_cast<caf::actor_addr>(self->current_sender());  // the promise takes the sender with it

@@ -42,7 +42,8 @@ void serve(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exch
     asking.by = newest ? Answerer::newest : Answerer::good;
   }
   const std::string id = (parsed->chat ? "chatcmpl-" : "cmpl-") + std::to_string(self->state.next_completion++);
-  auto work = std::make_shared<Completion>(std::move(*parsed), setup.model->tokenizer, setup.model->name, id,
+  const std::string model = parsed->reference ? reference_model : setup.model->name;
+  auto work = std::make_shared<Completion>(std::move(*parsed), setup.model->tokenizer, model, id,
                                            asking.remember ? random_name("int-") : "");
   const CompletionActor actor =
       self->spawn(completion, std::move(work), std::make_shared<const CompletionSetup>(std::move(asking)));

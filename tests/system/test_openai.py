@@ -67,6 +67,7 @@ class OpenAI(unittest.TestCase):
             model="reference", messages=MESSAGES, max_tokens=12, seed=5, temperature=0)
         self.assertEqual(raw.headers["x-millrace-policy-version"], "0")
         self.assertNotIn("x-millrace-interaction-id", raw.headers)
+        self.assertEqual(raw.parse().model, "reference")
         first = raw.parse().choices[0].message.content
         self.service.wait_for_steps(len(self.service.steps()) + 3)
         again = self.client.chat.completions.create(
