@@ -89,6 +89,8 @@ class Live(unittest.TestCase):
         rules = {"rule_files": [str(FOLDER / "recording.yml"), str(FOLDER / "alerts.yml")]}
         cls.prometheus = cls.enterClassContext(Prometheus(cls.service.folder, cls.service.address, rules))
         cls.service.wait_for_steps(2)
+        # Who had no reward before a shift has it back at once.
+        wait_until(lambda: cls.service.steps()[-1]["reward_mean"] > 0.1, "something to lose by the shift")
         wait_until(lambda: cls.prometheus.value("max(millrace_reward_spec_version)") == 1, "the spec before the shift")
         cls.service.http("PUT", "/admin/v1/reward-spec", {"spec": "cute"})
         cls.service.wait_for_steps(6)
