@@ -1,6 +1,7 @@
 #pragma once
 // Learners give way to applications: their threads get the cores that nobody else of the service wants, and after each
-// pass over a part of a batch they pause while turns are being served, at most `priority` times as long as the pass took.
+// pass over a part of a batch they pause while turns are being served, at most `priority` times as long as the pass
+// took.
 #include <chrono>
 #include <thread>
 
