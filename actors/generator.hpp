@@ -34,15 +34,15 @@ struct GeneratorState {
 
   // Fed and sampled so far.
   std::pair<std::uint64_t, std::uint64_t> tokens() const {
-    std::pair<std::uint64_t, std::uint64_t> sum{0, 0};
-    for (const Decoder* one : {decoder.get(), good.get(), reference.get()}) {
-      if (!one) continue;
-      sum.first += one->prompt_tokens();
-      sum.second += one->generated_tokens();
-    }
-    return sum;
+    return {sum([](const Decoder& one) { return one.prompt_tokens(); }),
+            sum([](const Decoder& one) { return one.generated_tokens(); })};
   }
-  std::size_t live() const { return decoder->live() + (good ? good->live() : 0) + (reference ? reference->live() : 0); }
+  std::size_t live() const {
+    return sum([](const Decoder& one) { return one.live(); });
+  }
+  std::uint64_t sum(auto count) const {  // over the decoders there are
+    return count(*decoder) + (good ? count(*good) : 0) + (reference ? count(*reference) : 0);
+  }
 
   ~GeneratorState() {  // nobody waits for an answer of a generator that has died
     for (auto& [id, asked] : turns) asked.promise.deliver(TurnReply(tl::unexpect, Error{generator_died}));

@@ -21,6 +21,11 @@ bool may_remember(const Settings& settings, const HttpRequest& request) {
   return wish.empty() || wish == "0" || wish == "false";
 }
 
+Answerer answerer_of(const Settings& settings, bool reference, const std::string& client) {
+  if (reference) return Answerer::reference;
+  return meets_canary(settings.live, client.empty() ? random_name("") : client) ? Answerer::newest : Answerer::good;
+}
+
 void serve(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exchange, ParsedRequest parsed) {
   if (!parsed) {
     const BadRequest& bad = parsed.error();
@@ -32,15 +37,12 @@ void serve(GatewaySelf self, const GatewaySetup& setup, const HttpExchange& exch
                          session_key_of(exchange.request),
                          exchange.request.sender.client,
                          !parsed->reference && may_remember(setup.settings, exchange.request),
-                         Answerer::reference,
+                         Answerer::newest,
                          setup.redaction,
                          exchange};
   if (asking.client.empty()) asking.client = header(exchange.request, "x-millrace-client");
   if (asking.client.empty()) asking.client = parsed->user;
-  if (!parsed->reference) {
-    const bool newest = meets_canary(setup.settings.live, asking.client.empty() ? random_name("") : asking.client);
-    asking.by = newest ? Answerer::newest : Answerer::good;
-  }
+  asking.by = answerer_of(setup.settings, parsed->reference, asking.client);
   const std::string id = (parsed->chat ? "chatcmpl-" : "cmpl-") + std::to_string(self->state.next_completion++);
   const std::string model = parsed->reference ? reference_model : setup.model->name;
   auto work = std::make_shared<Completion>(std::move(*parsed), setup.model->tokenizer, model, id,
