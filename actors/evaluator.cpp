@@ -40,13 +40,12 @@ EvaluatorActor::behavior_type evaluator(Self self, std::shared_ptr<const Model> 
   const auto setup = std::make_shared<const SessionSetup>(std::move(sessions));
   self->set_down_handler([self](const caf::down_msg& down) {
     auto& state = self->state;
-    if (state.live.erase(down.source) == 0) return;
-    if (down.reason) ++state.failed;  // else it has submitted its trajectory itself
+    if (state.live.erase(down.source.id()) == 0) return;
+    if (down.reason) ++state.failed;  // else it has submitted its trajectory itself, as expired
     answer_when_done(self);
   });
   self->set_exit_handler([self](const caf::exit_msg& exit) {
-    for (const auto& [address, id] : self->state.live)
-      self->send_exit(caf::actor_cast<caf::actor>(address), exit.reason);
+    for (const auto& [id, session] : self->state.live) self->send_exit(session, exit.reason);
     self->quit(exit.reason);
   });
   return {
@@ -63,9 +62,16 @@ EvaluatorActor::behavior_type evaluator(Self self, std::shared_ptr<const Model> 
         state.failed = 0;
         for (int task = 0; task < setup->settings.evaluation.tasks; ++task) {
           const TrajectoryId id = first_task + static_cast<TrajectoryId>(task);
-          const SessionActor started = self->spawn<caf::monitored>(session, setup, id);
-          state.live.emplace(started.address(), id);
-          self->send(started, start_atom_v);
+          const SessionActor started = self->spawn<caf::monitored>(session, setup);
+          state.live.emplace(started.id(), started);
+          self->request(started, caf::infinite, start_atom_v, id)
+              .then(
+                  [self, started](done_atom) {
+                    self->state.live.erase(started.id());
+                    self->send_exit(started, caf::exit_reason::user_shutdown);
+                    answer_when_done(self);
+                  },
+                  [](const caf::error&) {});  // it has died, as a message of its own says
           self->delayed_send(started, timespan_of(setup->settings.environment.deadline_s), expire_atom_v);
         }
         return promise;

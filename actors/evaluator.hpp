@@ -15,7 +15,7 @@ struct EvaluatorState {
   std::optional<TokenScorer> start_policy;
   std::optional<caf::typed_response_promise<Evaluation>> asked;
   Version version = 0;
-  std::map<caf::actor_addr, TrajectoryId> live;
+  std::map<caf::actor_id, SessionActor> live;
   std::vector<Trajectory> finished;
   int failed = 0;
   static const char* name;

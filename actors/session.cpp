@@ -40,12 +40,12 @@ Score with_environment_reward(Score score, const Sequence& sequence) {
 
 // The end of every session: the gatekeeper learns what became of it, and with that its permit is free again.
 void submit(Self self, Ending ending, Outcome outcome, const std::string& reason, const Score& score = {}) {
-  auto& state = self->state;
+  LiveSession live = *std::exchange(self->state.live, std::nullopt);
   FinishedSession finished;
-  finished.trajectory = state.episode->finish(ending);
-  finished.trajectory.id = state.id;
-  finished.trajectory.created = state.created;
-  finished.trajectory.seconds = state.seconds;
+  finished.trajectory = live.episode.finish(ending);
+  finished.trajectory.id = live.id;
+  finished.trajectory.created = live.created;
+  finished.trajectory.seconds = live.seconds;
   finished.trajectory.score = with_environment_reward(score, finished.trajectory.sequence);
   if (outcome == Outcome::queued) {
     finished.trajectory.sequence.rewards.back() += static_cast<float>(score.total);
@@ -57,8 +57,8 @@ void submit(Self self, Ending ending, Outcome outcome, const std::string& reason
     finished.reason = reason;
   }
   finished.outcome = outcome;
-  self->send(state.setup->submissions, submit_atom_v, std::move(finished));
-  self->quit();
+  self->send(self->state.setup->submissions, submit_atom_v, std::move(finished));
+  self->state.asked.deliver(done_atom_v);
 }
 
 void fail_environment(Self self, const Error& error) {
@@ -71,25 +71,43 @@ void fail_environment(Self self, const Error& error) {
 void ask_for_score(Self self, Ending ending);
 void ask_for_turn(Self self);
 
+void begin(Self self, TrajectoryId id) {
+  const SessionSetup& setup = *self->state.setup;
+  const Settings& settings = setup.settings;
+  LiveSession& live = self->state.live.emplace(
+      LiveSession{.id = id,
+                  .environment = setup.make_environment(),
+                  .episode = {*setup.tokenizer, settings.environment, settings.model.max_context},
+                  .sampling = sampling_for(settings, id),
+                  .created = unix_now()});
+  // Members of a group get the same task. They sample with seeds of their own.
+  const TrajectoryId group = group_of(id, settings.recipe.grouping.size);
+  const expected<Task> task = live.environment->reset(settings.seed + among_replicas(settings, group));
+  live.seconds.environment += live.lap();
+  if (!task) return fail_environment(self, task.error());
+  if (const auto begun = live.episode.begin(*task); !begun) return fail_environment(self, begun.error());
+  ask_for_turn(self);
+}
+
 void answer_turn(Self self, const FinishedTurn& turn) {
-  auto& state = self->state;
-  state.seconds.generate += state.lap();
-  const std::string action = state.episode->add_turn(turn, state.sampling);
-  const expected<Observation> observation = state.environment->step(action);
-  state.seconds.environment += state.lap();
+  LiveSession& live = *self->state.live;
+  live.seconds.generate += live.lap();
+  const std::string action = live.episode.add_turn(turn, live.sampling);
+  const expected<Observation> observation = live.environment->step(action);
+  live.seconds.environment += live.lap();
   if (!observation) return fail_environment(self, observation.error());
-  if (const auto observed = state.episode->observe(*observation); !observed) {
+  if (const auto observed = live.episode.observe(*observation); !observed) {
     return fail_environment(self, observed.error());
   }
   if (observation->over) return ask_for_score(self, observation->truncated ? Ending::truncated : Ending::terminated);
-  if (!state.episode->has_room()) return ask_for_score(self, Ending::truncated);
+  if (!live.episode.has_room()) return ask_for_score(self, Ending::truncated);
   ask_for_turn(self);
 }
 
 void ask_for_turn(Self self) {
-  auto& state = self->state;
-  self->request(state.setup->generator, caf::infinite, generate_atom_v,
-                TurnRequest{state.episode->prompt(), state.sampling})
+  const LiveSession& live = *self->state.live;
+  self->request(self->state.setup->generator, caf::infinite, generate_atom_v,
+                TurnRequest{live.episode.prompt(), live.sampling})
       .then(
           [self](const TurnReply& reply) {
             if (reply) return answer_turn(self, *reply);
@@ -102,15 +120,15 @@ void ask_for_turn(Self self) {
 }
 
 void ask_for_score(Self self, Ending ending) {
-  auto& state = self->state;
-  state.scoring = true;
+  LiveSession& live = *self->state.live;
+  live.scoring = true;
   // A session that gets no score is ended by its deadline: no timer for each score is needed.
-  self->request(
-          state.setup->scorer, caf::infinite, score_atom_v,
-          ScoreRequest{state.episode->answer(), state.episode->expected_answer(), state.episode->task(), state.created})
+  self->request(self->state.setup->scorer, caf::infinite, score_atom_v,
+                ScoreRequest{live.episode.answer(), live.episode.expected_answer(), live.episode.task(), live.created})
       .then(
           [self, ending](const ScoreReply& reply) {
-            self->state.seconds.score += self->state.lap();
+            LiveSession& scored = *self->state.live;
+            scored.seconds.score += scored.lap();
             if (!reply) return submit(self, ending, Outcome::score_failed, reply.error().message);
             submit(self, ending, Outcome::queued, "", *reply);
           },
@@ -123,38 +141,32 @@ void ask_for_score(Self self, Ending ending) {
 
 const char* SessionState::name = "session";
 
-double SessionState::lap() {
+double LiveSession::lap() {
   const auto now = std::chrono::steady_clock::now();
   const double seconds_since = std::chrono::duration<double>(now - stage_started).count();
   stage_started = now;
   return seconds_since;
 }
 
-SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetup> setup, TrajectoryId id) {
+SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetup> setup) {
   die_of_exceptions(self, SessionState::name);
-  self->state.setup = setup;
-  self->state.id = id;
-  self->state.sampling = sampling_for(setup->settings, id);
-  self->state.episode.emplace(*setup->tokenizer, setup->settings.environment, setup->settings.model.max_context);
-  self->state.created = unix_now();
-  self->state.stage_started = std::chrono::steady_clock::now();
+  self->state.setup = std::move(setup);
   return {
-      [self](start_atom) {
-        auto& state = self->state;
-        const Settings& settings = state.setup->settings;
-        state.environment = state.setup->make_environment();
-        // Members of a group get the same task. They sample with seeds of their own.
-        const TrajectoryId group = group_of(state.id, settings.recipe.grouping.size);
-        const expected<Task> task = state.environment->reset(settings.seed + among_replicas(settings, group));
-        state.seconds.environment += state.lap();
-        if (!task) return fail_environment(self, task.error());
-        if (const auto begun = state.episode->begin(*task); !begun) return fail_environment(self, begun.error());
-        ask_for_turn(self);
+      [self](start_atom, TrajectoryId id) {
+        self->state.asked = self->make_response_promise<done_atom>();
+        auto promise = self->state.asked;
+        begin(self, id);
+        return promise;
       },
       [self](expire_atom) {
-        if (self->state.scoring)
-          return submit(self, Ending::failed, Outcome::score_failed, "no score before the deadline");
-        submit(self, Ending::failed, Outcome::expired, "deadline");
+        if (!self->state.live) return;  // it ended just before
+        self->state.asked = {};         // there is no next session here: an answer may still be on its way to this one
+        if (self->state.live->scoring) {
+          submit(self, Ending::failed, Outcome::score_failed, "no score before the deadline");
+        } else {
+          submit(self, Ending::failed, Outcome::expired, "deadline");
+        }
+        self->quit();
       },
   };
 }

@@ -1,6 +1,7 @@
 #pragma once
-// One live episode. It asks the generator for a turn, hands the turn to its environment, and so on until the end; then
-// it has the answer scored and submits the trajectory. Whatever goes wrong is submitted, too, with its reason.
+// Sessions, one after another. Each asks the generator for a turn, hands the turn to its environment, and so on until
+// the end; then it has the answer scored and submits the trajectory. Whatever goes wrong is submitted, too, with its
+// reason. The actor stays for the next session: an actor's birth and death cost as much as the rest of a short one.
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -11,22 +12,27 @@
 
 namespace millrace {
 
-struct SessionState {
-  std::shared_ptr<const SessionSetup> setup;
+struct LiveSession {
   TrajectoryId id = 0;
   std::unique_ptr<Environment> environment;
-  std::optional<Episode> episode;
+  Episode episode;
   Sampling sampling;
-  StageSeconds seconds;
+  StageSeconds seconds = {};
   double created = 0;
   bool scoring = false;  // the last turn is over
-  std::chrono::steady_clock::time_point stage_started;
+  std::chrono::steady_clock::time_point stage_started = std::chrono::steady_clock::now();
 
   double lap();  // seconds since the last lap
+};
+
+struct SessionState {
+  std::shared_ptr<const SessionSetup> setup;
+  std::optional<LiveSession> live;
+  caf::typed_response_promise<done_atom> asked;  // whoever wants to know when it is over
   static const char* name;
 };
 
 SessionActor::behavior_type session(SessionActor::stateful_pointer<SessionState> self,
-                                    std::shared_ptr<const SessionSetup> setup, TrajectoryId id);
+                                    std::shared_ptr<const SessionSetup> setup);
 
 }  // namespace millrace

@@ -37,19 +37,41 @@ void end_overdue(Self self, const std::shared_ptr<const SessionSetup>& setup) {
     }
     setup->metrics->environment_error(setup->settings.environment.name, "timeout");
     give_up(self, setup, live.id, Outcome::expired, "hangs beyond its deadline");
+    self->send_exit(live.session, caf::exit_reason::kill);  // if ever it comes back
     return true;
   });
+}
+
+SessionActor rested(Self self, const std::shared_ptr<const SessionSetup>& setup) {
+  auto& resting = self->state.resting;
+  if (!resting.empty()) {
+    SessionActor last = std::move(resting.back());
+    resting.pop_back();
+    return last;
+  }
+  return environment_waits(setup->settings.environment.name)
+             ? self->spawn<caf::monitored + caf::detached>(session, setup)
+             : self->spawn<caf::monitored>(session, setup);
+}
+
+void start_session(Self self, const std::shared_ptr<const SessionSetup>& setup, TrajectoryId id) {
+  const SessionActor actor = rested(self, setup);
+  self->state.live.emplace(actor.id(), SessionHostState::Live{actor, id, self->clock().now()});
+  self->request(actor, caf::infinite, start_atom_v, id)
+      .then(
+          [self, number = actor.id()](done_atom) {
+            if (auto over = self->state.live.extract(number)) {
+              self->state.resting.push_back(std::move(over.mapped().session));
+            }
+          },
+          [](const caf::error&) {});  // it has died, as a message of its own says
 }
 
 void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup) {
   self->request(setup->gatekeeper, caf::infinite, permit_atom_v)
       .then(
           [self, setup](TrajectoryId id) {
-            const SessionActor started = environment_waits(setup->settings.environment.name)
-                                             ? self->spawn<caf::monitored + caf::detached>(session, setup, id)
-                                             : self->spawn<caf::monitored>(session, setup, id);
-            self->state.live.emplace(started.address(), SessionHostState::Live{started, id, self->clock().now()});
-            self->send(started, start_atom_v);
+            start_session(self, setup, id);
             ask_for_permit(self, setup);
           },
           [self](const caf::error& gone) { self->quit(gone); });
@@ -62,11 +84,9 @@ const char* SessionHostState::name = "session_host";
 SessionHostActor::behavior_type session_host(Self self, std::shared_ptr<const SessionSetup> setup) {
   die_of_exceptions(self, SessionHostState::name);
   self->set_down_handler([self, setup](const caf::down_msg& down) {
-    const auto found = self->state.live.find(down.source);
-    if (found == self->state.live.end()) return;
-    const TrajectoryId id = found->second.id;
-    self->state.live.erase(found);
-    if (!down.reason) return;  // it has submitted its trajectory itself
+    const auto found = self->state.live.extract(down.source.id());
+    if (!found || !down.reason) return;  // it is not waited for, or has submitted its trajectory itself
+    const TrajectoryId id = found.mapped().id;
     log_warning("session_host", "session " + std::to_string(id) + " died: " + caf::to_string(down.reason));
     setup->metrics->actor_restart("session");
     give_up(self, setup, id, Outcome::env_failed, "session died");

@@ -1,6 +1,7 @@
 #pragma once
 // Keeps as many sessions alive as the gate permits: a permit, a session; a session that dies gives its permit back.
 #include <map>
+#include <vector>
 
 #include <caf/actor_clock.hpp>
 #include <caf/send.hpp>
@@ -28,10 +29,12 @@ struct SessionHostState {
     TrajectoryId id = 0;
     caf::actor_clock::time_point since;
   };
-  std::map<caf::actor_addr, Live> live;
+  std::map<caf::actor_id, Live> live;
+  std::vector<SessionActor> resting;  // between two sessions
 
   ~SessionHostState() {  // no session outlives its host, whatever that dies of
-    for (const auto& [address, of] : live) caf::anon_send_exit(of.session, caf::exit_reason::kill);
+    for (const auto& [actor, of] : live) caf::anon_send_exit(of.session, caf::exit_reason::kill);
+    for (const SessionActor& session : resting) caf::anon_send_exit(session, caf::exit_reason::kill);
   }
   static const char* name;
 };

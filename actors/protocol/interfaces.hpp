@@ -64,11 +64,11 @@ using SessionHostActor = caf::typed_actor<
     // A timer of its own: sessions beyond their deadline are ended, those that hang are left.
     caf::reacts_to<expire_atom>>;
 
-// One live episode: environment, turns, score. Ends with a submitted trajectory, whatever happens.
+// Sessions, one after another: environment, turns, score. Each ends with a submitted trajectory, whatever happens.
 using SessionActor = caf::typed_actor<
-    // Begins.
-    caf::reacts_to<start_atom>,
-    // Its time is over.
+    // Begins the session of this trajectory; answered when that is submitted.
+    caf::replies_to<start_atom, TrajectoryId>::with<done_atom>,
+    // The time of the session at hand is over: it is submitted as expired, and its actor ends.
     caf::reacts_to<expire_atom>>;
 
 // Whoever takes finished sessions: the gatekeeper, or the evaluator for those of its own.
