@@ -29,8 +29,8 @@ at::Tensor product_in_tiles(const at::Tensor& x, const at::Tensor& weight) {
   return wide_product(x.repeat({2, 1}), weight.contiguous()).narrow(0, 0, 1);
 }
 
-// Dot products of `Rows` rows of x with `Columns` rows of the weight. O3 unrolls the inner loops, which is what keeps
-// the sums in registers.
+// Dot products of `Rows` rows of x with `Columns` rows of the weight, while one of the rows that come next is called
+// from memory (`ahead`). O3 unrolls the inner loops, which is what keeps the sums in registers.
 struct Float {
   using Number = float;
   static constexpr std::int64_t lanes = 8;  // numbers of a register
@@ -38,13 +38,15 @@ struct Float {
   static bool is_supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
   template <int Rows, int Columns, class Result>
-  [[gnu::target("avx2,fma"), gnu::optimize("O3")]] static void block(const float* x, const float* weight, Result* out,
-                                                                     std::int64_t in, std::int64_t out_size) {
+  [[gnu::target("avx2,fma"), gnu::optimize("O3")]] static void block(const float* x, const float* weight,
+                                                                     const float* ahead, Result* out, std::int64_t in,
+                                                                     std::int64_t out_size) {
     __m256 sums[Rows][Columns];
     for (auto& row : sums) {
       for (__m256& sum : row) sum = _mm256_setzero_ps();
     }
     for (std::int64_t k = 0; k < in; k += lanes) {
+      _mm_prefetch(ahead + k, _MM_HINT_T1);
       __m256 w[Columns];
       for (int c = 0; c < Columns; ++c) w[c] = _mm256_loadu_ps(weight + c * in + k);
       for (int r = 0; r < Rows; ++r) {
@@ -67,17 +69,19 @@ struct Float {
 struct WideFloat {
   using Number = float;
   static constexpr std::int64_t lanes = 16;
-  static constexpr int columns = 6;
+  static constexpr int columns = 4;  // of a block: as many as there are blocks of 4 rows, each of which calls one
   static bool is_supported() { return __builtin_cpu_supports("avx512f"); }
 
   template <int Rows, int Columns, class Result>
-  [[gnu::target("avx512f"), gnu::optimize("O3")]] static void block(const float* x, const float* weight, Result* out,
-                                                                    std::int64_t in, std::int64_t out_size) {
+  [[gnu::target("avx512f"), gnu::optimize("O3")]] static void block(const float* x, const float* weight,
+                                                                    const float* ahead, Result* out, std::int64_t in,
+                                                                    std::int64_t out_size) {
     __m512 sums[Rows][Columns];
     for (auto& row : sums) {
       for (__m512& sum : row) sum = _mm512_setzero_ps();
     }
     for (std::int64_t k = 0; k < in; k += lanes) {
+      _mm_prefetch(ahead + k, _MM_HINT_T1);
       __m512 a[Rows];
       for (int r = 0; r < Rows; ++r) a[r] = _mm512_loadu_ps(x + r * in + k);
       for (int c = 0; c < Columns; ++c) {
@@ -100,12 +104,14 @@ struct BFloat16 {
 
   template <int Rows, int Columns, class Result>
   [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16"), gnu::optimize("O3")]] static void block(
-      const at::BFloat16* x, const at::BFloat16* weight, Result* out, std::int64_t in, std::int64_t out_size) {
+      const at::BFloat16* x, const at::BFloat16* weight, const at::BFloat16* ahead, Result* out, std::int64_t in,
+      std::int64_t out_size) {
     __m512 sums[Rows][Columns];
     for (auto& row : sums) {
       for (__m512& sum : row) sum = _mm512_setzero_ps();
     }
     for (std::int64_t k = 0; k < in; k += lanes) {
+      _mm_prefetch(ahead + k, _MM_HINT_T1);
       __m512bh w[Columns];
       for (int c = 0; c < Columns; ++c) w[c] = (__m512bh)_mm512_loadu_si512(weight + c * in + k);
       for (int r = 0; r < Rows; ++r) {
@@ -119,17 +125,21 @@ struct BFloat16 {
   }
 };
 
-// All rows of x with `Columns` rows of the weight, which stay in the nearest cache meanwhile.
+// All rows of x with `Columns` rows of the weight, which stay in the nearest cache meanwhile. The next ones are on
+// their way while these are multiplied: waiting for memory and multiplying take about as long.
 template <class Kind, int Columns, class Result>
 void all_rows(const typename Kind::Number* x, const typename Kind::Number* weight, Result* out, std::int64_t rows,
               std::int64_t in, std::int64_t out_size) {
+  const auto* ahead = weight + Columns * in;
   std::int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) Kind::template block<4, Columns>(x + r * in, weight, out + r * out_size, in, out_size);
+  for (; r + 4 <= rows; r += 4, ahead += in) {
+    Kind::template block<4, Columns>(x + r * in, weight, ahead, out + r * out_size, in, out_size);
+  }
   x += r * in;
   out += r * out_size;
-  if (rows - r == 3) Kind::template block<3, Columns>(x, weight, out, in, out_size);
-  if (rows - r == 2) Kind::template block<2, Columns>(x, weight, out, in, out_size);
-  if (rows - r == 1) Kind::template block<1, Columns>(x, weight, out, in, out_size);
+  if (rows - r == 3) Kind::template block<3, Columns>(x, weight, ahead, out, in, out_size);
+  if (rows - r == 2) Kind::template block<2, Columns>(x, weight, ahead, out, in, out_size);
+  if (rows - r == 1) Kind::template block<1, Columns>(x, weight, ahead, out, in, out_size);
 }
 
 template <class Kind, class Result>

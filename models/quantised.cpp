@@ -105,7 +105,9 @@ struct Vnni {
     for (auto& of_row : sums) {
       for (__m512i& sum : of_row) sum = _mm512_setzero_si512();
     }
+    const std::int8_t* ahead = weight + (Blocks + row / 4) * bytes;  // called from memory meanwhile
     for (std::int64_t pair = 0; pair < f.in / 2; ++pair) {
+      _mm_prefetch(ahead + pair * 2 * width, _MM_HINT_T1);
       __m512i w[Blocks];
       for (int b = 0; b < Blocks; ++b) {
         const auto* numbers = weight + b * bytes + scales + pair * 2 * width;
