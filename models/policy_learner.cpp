@@ -53,9 +53,9 @@ struct PolicyLearner::State {
         recipe(policy_recipe),
         objective(objective_of(recipe)),
         compute(compute_of(policy_settings.dtype, policy_settings.device)),
-        reference(on_device(model.weights, compute.device)),
-        current(reference),
+        current(on_device(model.weights, compute.device)),
         weights(weights_of(*current, compute)),
+        reference(recipe.loss.kl_weight > 0 ? weights : Weights{}),
         optimizer({.lr = settings.lr,
                    .beta1 = settings.beta1,
                    .beta2 = settings.beta2,
@@ -123,10 +123,10 @@ struct PolicyLearner::State {
   const Recipe recipe;
   const Objective& objective;
   const Compute compute;
-  const SnapshotPtr reference;  // the policy at the start of the run
-  SnapshotPtr current;          // the last published policy: the master weights
+  SnapshotPtr current;  // the last published policy: the master weights
   Leaves leaves;
   Weights weights;  // the leaves, as the transformer takes them; they share the published tensors of their dtype
+  const Weights reference;  // the policy at the start of the run, in the same dtype; only with a KL term
   AdamW optimizer;
   WeightSets sets;
   PolicySums sums;  // of the batch so far
@@ -186,9 +186,8 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
         per_action<float>(taken, s.compute.device, [&](auto i, auto t) { return their_proximal[i][t]; });
   }
   if (s.recipe.loss.kl_weight > 0) {
-    const Weights& reference = s.reference->weights;
     actions.objective.reference =
-        logp_of(reference, hidden_states(s.reference->architecture, reference, pack), actions);
+        logp_of(s.reference, hidden_states(s.current->architecture, s.reference, pack), actions);
   }
   const at::Tensor hidden_gradient = at::zeros_like(hidden);
   PolicySums sums;

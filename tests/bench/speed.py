@@ -224,7 +224,7 @@ SECTIONS = {
     "learning_bfloat16": (("policy_learning", "learn", "--dtype", "bfloat16"), ("transformers_learn", "bfloat16"), 1.4),
     "flow": (("flow", "flow"), ("ray_flow",), 300),
     "quickstart_step": (("steps", "value.warmup_steps=0"), ("python_loop",), 2),
-    "grpo_step": (("steps", "recipe=grpo", "pacing=sync"), ("trl_grpo",), 2),
+    "grpo_step": (("steps", "recipe=grpo", "pacing=sync", "loss.kl_weight=0"), ("trl_grpo",), 2),  # TRL: beta=0
 }
 
 

@@ -203,6 +203,26 @@ TEST_CASE("bfloat16 arithmetic points the same way as float32 and leaves master 
   CHECK(learner.gradient() == from_next.gradient());
 }
 
+TEST_CASE("the KL to the start is nothing at the start, in whatever is computed, and something later") {
+  const Model model = small_model();
+  const Batch batch = random_batch(4, 6, 29);
+  PolicySettings settings = policy_in_float32();
+  settings.lr = 0.01;
+  Recipe held = everything;
+  held.loss.kl_weight = 5;
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    CAPTURE(dtype);
+    settings.dtype = dtype;
+    PolicyLearner free(model, settings, everything), with_kl(model, settings, held);
+    const auto both = {&free, &with_kl};
+    for (PolicyLearner* learner : both) feed(*learner, batch, 2);
+    CHECK(with_kl.gradient() == free.gradient());
+    for (PolicyLearner* learner : both) learner->step(1);
+    for (PolicyLearner* learner : both) feed(*learner, batch, 2);
+    CHECK(relative_distance(with_kl.gradient(), free.gradient()) > 0.01);
+  }
+}
+
 TEST_CASE("a sequence that breaks its contract is refused loudly") {
   PolicyLearner learner(small_model(), policy_in_float32(), band);
   Batch batch = random_batch(1, 6, 24);
