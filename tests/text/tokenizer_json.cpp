@@ -1,6 +1,7 @@
 #include "models/text/tokenizer_json.hpp"
 
 #include <fstream>
+#include <random>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -170,6 +171,60 @@ TEST_CASE("what would give other ids is refused by the name of its field") {
   json bytes = small_sentence_piece();
   bytes["model"]["vocab"].erase("<0x0A>");
   CHECK(error_of([](json&) {}, bytes) == "there is no token for the byte 10");
+}
+
+// All values in it, itself included.
+void collect(json& value, std::vector<json*>& all) {
+  all.push_back(&value);
+  if (value.is_structured()) {
+    for (json& inner : value) collect(inner, all);
+  }
+}
+
+TEST_CASE("whatever is changed in it, it is refused or a tokenizer that works") {
+  std::mt19937 random(5);
+  json split = small();
+  split["pre_tokenizer"] = json::parse(R"({"type": "Sequence", "pretokenizers": [
+      {"type": "Split", "pattern": {"Regex": "\\s+|\\p{L}+"}, "behavior": "Isolated", "invert": false},
+      {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]})");
+  split["added_tokens"] = json::array({{{"id", 6}, {"content", "<s>"}, {"special", true}, {"rstrip", true}}});
+  int made_of = 0, refused = 0;
+  for (const json& start : {small(), split, small_sentence_piece()}) {
+    made(start);
+    for (int round = 0; round < 3000; ++round) {
+      json file = start;
+      for (auto changes = 1 + random() % 3; changes > 0; --changes) {
+        std::vector<json*> all;
+        collect(file, all);
+        const json others[] = {nullptr,
+                               true,
+                               -1,
+                               0,
+                               300,
+                               1e18,
+                               "",
+                               "b",
+                               "BPE",
+                               json::array(),
+                               "(a|",
+                               json::object(),
+                               *all[random() % all.size()]};
+        *all[random() % all.size()] = others[random() % std::size(others)];
+      }
+      CAPTURE(file.dump());
+      const auto vocabulary = read_tokenizer_json(file);
+      const auto tokenizer = vocabulary ? Tokenizer::make(*vocabulary) : tl::unexpected(vocabulary.error());
+      if (!tokenizer) {
+        ++refused;
+        CHECK(!tokenizer.error().message.empty());
+        continue;
+      }
+      ++made_of;
+      tokenizer->decode(tokenizer->encode_template("a b<s>é\n€ ab"));
+    }
+  }
+  CHECK(made_of > 500);
+  CHECK(refused > 500);
 }
 
 }  // namespace
