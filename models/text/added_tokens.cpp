@@ -13,8 +13,11 @@ bool is_trusted(std::string_view marks) {
   return marks.find_first_not_of(MarkedText::trusted) == std::string_view::npos;
 }
 
+// As `tokenizers` (Rust) has it, which does without Python's four separators.
+bool is_space(char32_t code) { return is_white_space(code) && (code < 0x1C || code > 0x1F); }
+
 std::size_t skip_spaces(std::string_view text, std::size_t at) {
-  while (at < text.size() && is_white_space(character_at(text, at).code)) at += character_at(text, at).size;
+  while (at < text.size() && is_space(character_at(text, at).code)) at += character_at(text, at).size;
   return at;
 }
 
@@ -23,7 +26,7 @@ std::size_t skip_spaces_back(std::string_view text, std::size_t end, std::size_t
   while (end > least) {
     std::size_t begin = end - 1;
     while (begin > least && (text[begin] & 0xC0) == 0x80) --begin;
-    if (!is_white_space(character_at(text, begin).code)) break;
+    if (!is_space(character_at(text, begin).code)) break;
     end = begin;
   }
   return end;

@@ -113,6 +113,7 @@ TEST_CASE("what Python would refuse fails with its line") {
   CHECK(render("{{ 'a'.zfill(3) }}") == "FAILED line 1: str.zfill() is not supported");
   CHECK(render("{{ [].append(1) }}") == "FAILED line 1: list.append() is not supported");
   CHECK(render("{% for x in 5 %}{% endfor %}") == "FAILED line 1: a int has no items to go through");
+  CHECK(render("{{ 5[1:] }}") == "FAILED line 1: a int has no slices");
   CHECK(render("{{ 1 // 0 }}").starts_with("FAILED"));
   CHECK(render("{{ 'a'|trim('b', 'c') }}") == "FAILED line 1: filter \"trim\" takes 2 arguments, not 3");
 }

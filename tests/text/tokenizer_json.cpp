@@ -112,6 +112,13 @@ TEST_CASE("SentencePiece: a space before each part, bytes for what has no token"
   CHECK(streamed == "a€ a");
 }
 
+TEST_CASE("white space beside an added token is Rust's, without the separators that Python counts in") {
+  json file = small_sentence_piece();
+  file["added_tokens"][0]["lstrip"] = file["added_tokens"][0]["rstrip"] = true;
+  CHECK(made(file).encode_template("a \n<s>\u3000") == Tokens{259, 261});
+  CHECK(made(file).encode_template("a\x1F<s>") == Tokens{259, 0x1F, 261});
+}
+
 TEST_CASE("SentencePiece: Metaspace says where the space goes") {
   json file = small_sentence_piece();
   file.erase("normalizer");

@@ -141,7 +141,7 @@ Value Item::evaluate(Run& run) const {
 Value Slice::evaluate(Run& run) const {
   const Value whole = object->evaluate(run);
   refuse_undefined(whole);
-  if (!whole.list() && !whole.text()) return Undefined{"the slice of a " + type_name(whole)};
+  if (!whole.list() && !whole.text()) throw Failure{"a " + type_name(whole) + " has no slices"};
   const std::vector<Value> items = items_of(whole);
   const auto size = static_cast<std::int64_t>(items.size());
   const auto number = [&](const ExpressionPtr& part) -> std::optional<std::int64_t> {
