@@ -49,6 +49,11 @@ EvaluatorActor::behavior_type evaluator(Self self, std::shared_ptr<const Model> 
     self->quit(exit.reason);
   });
   return {
+      [self](done_atom) {
+        auto over = self->state.live.extract(self->current_sender()->id());
+        if (over) self->send_exit(over.mapped(), caf::exit_reason::user_shutdown);
+        answer_when_done(self);
+      },
       [self, setup](evaluate_atom, Version version) {
         auto& state = self->state;
         auto promise = self->make_response_promise<Evaluation>();
@@ -64,14 +69,7 @@ EvaluatorActor::behavior_type evaluator(Self self, std::shared_ptr<const Model> 
           const TrajectoryId id = first_task + static_cast<TrajectoryId>(task);
           const SessionActor started = self->spawn<caf::monitored>(session, setup);
           state.live.emplace(started.id(), started);
-          self->request(started, caf::infinite, start_atom_v, id)
-              .then(
-                  [self, started](done_atom) {
-                    self->state.live.erase(started.id());
-                    self->send_exit(started, caf::exit_reason::user_shutdown);
-                    answer_when_done(self);
-                  },
-                  [](const caf::error&) {});  // it has died, as a message of its own says
+          self->send(started, start_atom_v, id);
           self->delayed_send(started, timespan_of(setup->settings.environment.deadline_s), expire_atom_v);
         }
         return promise;

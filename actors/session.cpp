@@ -58,7 +58,7 @@ void submit(Self self, Ending ending, Outcome outcome, const std::string& reason
   }
   finished.outcome = outcome;
   self->send(self->state.setup->submissions, submit_atom_v, std::move(finished));
-  self->state.asked.deliver(done_atom_v);
+  if (const SessionOwnerActor owner = std::exchange(self->state.owner, nullptr)) self->send(owner, done_atom_v);
 }
 
 void fail_environment(Self self, const Error& error) {
@@ -153,14 +153,12 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
   self->state.setup = std::move(setup);
   return {
       [self](start_atom, TrajectoryId id) {
-        self->state.asked = self->make_response_promise<done_atom>();
-        auto promise = self->state.asked;
+        self->state.owner = caf::actor_cast<SessionOwnerActor>(self->current_sender());
         begin(self, id);
-        return promise;
       },
       [self](expire_atom) {
         if (!self->state.live) return;  // it ended just before
-        self->state.asked = {};         // there is no next session here: an answer may still be on its way to this one
+        self->state.owner = nullptr;    // there is no next session here: an answer may still be on its way to this one
         if (self->state.live->scoring) {
           submit(self, Ending::failed, Outcome::score_failed, "no score before the deadline");
         } else {

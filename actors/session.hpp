@@ -28,7 +28,7 @@ struct LiveSession {
 struct SessionState {
   std::shared_ptr<const SessionSetup> setup;
   std::optional<LiveSession> live;
-  caf::typed_response_promise<done_atom> asked;  // whoever wants to know when it is over
+  SessionOwnerActor owner;  // of the live session
   static const char* name;
 };
 

@@ -57,14 +57,7 @@ SessionActor rested(Self self, const std::shared_ptr<const SessionSetup>& setup)
 void start_session(Self self, const std::shared_ptr<const SessionSetup>& setup, TrajectoryId id) {
   const SessionActor actor = rested(self, setup);
   self->state.live.emplace(actor.id(), SessionHostState::Live{actor, id, self->clock().now()});
-  self->request(actor, caf::infinite, start_atom_v, id)
-      .then(
-          [self, number = actor.id()](done_atom) {
-            if (auto over = self->state.live.extract(number)) {
-              self->state.resting.push_back(std::move(over.mapped().session));
-            }
-          },
-          [](const caf::error&) {});  // it has died, as a message of its own says
+  self->send(actor, start_atom_v, id);
 }
 
 void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup) {
@@ -92,6 +85,10 @@ SessionHostActor::behavior_type session_host(Self self, std::shared_ptr<const Se
     give_up(self, setup, id, Outcome::env_failed, "session died");
   });
   return {
+      [self](done_atom) {
+        auto over = self->state.live.extract(self->current_sender()->id());
+        if (over) self->state.resting.push_back(std::move(over.mapped().session));
+      },
       [self, setup](start_atom) {
         ask_for_permit(self, setup);
         self->send(self, expire_atom_v);

@@ -57,8 +57,15 @@ using GatekeeperActor = caf::typed_actor<
     // A timer of its own: min_batch may suffice now.
     caf::reacts_to<expire_atom>>;
 
+// Whoever begins sessions: their host, or the evaluator.
+using SessionOwnerActor = caf::typed_actor<
+    // The session of the actor that sends this has been submitted; its actor is free for the next one.
+    caf::reacts_to<done_atom>>;
+
 // Keeps as many sessions alive as the gate permits.
 using SessionHostActor = caf::typed_actor<
+    // As SessionOwnerActor.
+    caf::reacts_to<done_atom>,
     // Begins to ask for permits.
     caf::reacts_to<start_atom>,
     // A timer of its own: sessions beyond their deadline are ended, those that hang are left.
@@ -66,8 +73,8 @@ using SessionHostActor = caf::typed_actor<
 
 // Sessions, one after another: environment, turns, score. Each ends with a submitted trajectory, whatever happens.
 using SessionActor = caf::typed_actor<
-    // Begins the session of this trajectory; answered when that is submitted.
-    caf::replies_to<start_atom, TrajectoryId>::with<done_atom>,
+    // Begins the session of this trajectory. The sender hears when it is done.
+    caf::reacts_to<start_atom, TrajectoryId>,
     // The time of the session at hand is over: it is submitted as expired, and its actor ends.
     caf::reacts_to<expire_atom>>;
 
@@ -76,6 +83,8 @@ using SubmissionsActor = caf::typed_actor<caf::reacts_to<submit_atom, FinishedSe
 
 // Lets the policy write on tasks it is not trained on.
 using EvaluatorActor = caf::typed_actor<
+    // As SessionOwnerActor.
+    caf::reacts_to<done_atom>,
     // Evaluates the policy, of which this version has just been published; answered when all tasks are done.
     caf::replies_to<evaluate_atom, Version>::with<Evaluation>,
     // One of its sessions has ended.
