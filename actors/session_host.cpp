@@ -77,6 +77,7 @@ const char* SessionHostState::name = "session_host";
 SessionHostActor::behavior_type session_host(Self self, std::shared_ptr<const SessionSetup> setup) {
   die_of_exceptions(self, SessionHostState::name);
   self->set_down_handler([self, setup](const caf::down_msg& down) {
+    std::erase_if(self->state.resting, [&](const SessionActor& resting) { return resting.id() == down.source.id(); });
     const auto found = self->state.live.extract(down.source.id());
     if (!found || !down.reason) return;  // it is not waited for, or has submitted its trajectory itself
     const TrajectoryId id = found.mapped().id;

@@ -151,6 +151,28 @@ TEST_CASE("good sessions fill the queue up to the gate's capacity and wait there
   CHECK(status.policy_version == 1);
 }
 
+TEST_CASE("an actor is there for one session after another; one that dies in between is not asked again") {
+  World world(Kind::good);
+  const auto& resting = dynamic_cast<SessionHostActor::stateful_pointer<SessionHostState>>(
+                            caf::actor_cast<caf::abstract_actor*>(world.host))
+                            ->state.resting;
+  world.self->send(world.host, start_atom_v);
+  world.run();
+  REQUIRE(!resting.empty());
+  const std::size_t before = resting.size();
+  const SessionActor next = resting.back();
+  CHECK(world.ask<Taken>(world.gate, take_atom_v, 4).last);
+  world.self->send_exit(next, caf::exit_reason::kill);
+  world.run();
+  CHECK(resting.size() == before - 1);
+  world.self->send(world.gate, published_atom_v, Version{1});
+  world.run();
+  const GateStatus status = world.status();
+  CHECK(status.counts.queued == 4);  // nobody waits for the dead one
+  CHECK(status.running == 0);
+  CHECK(resting.size() <= before);
+}
+
 TEST_CASE("a failure is counted as what it was, is never a zero reward, and its permit comes back") {
   struct Case {
     const char* outcome;
