@@ -58,7 +58,7 @@ void submit(Self self, Ending ending, Outcome outcome, const std::string& reason
   }
   finished.outcome = outcome;
   self->send(self->state.setup->submissions, submit_atom_v, std::move(finished));
-  if (const SessionOwnerActor owner = std::exchange(self->state.owner, nullptr)) self->send(owner, done_atom_v);
+  if (live.owner) self->send(live.owner, done_atom_v);
 }
 
 void fail_environment(Self self, const Error& error) {
@@ -76,6 +76,7 @@ void begin(Self self, TrajectoryId id) {
   const Settings& settings = setup.settings;
   LiveSession& live = self->state.live.emplace(
       LiveSession{.id = id,
+                  .owner = caf::actor_cast<SessionOwnerActor>(self->current_sender()),
                   .environment = setup.make_environment(),
                   .episode = {*setup.tokenizer, settings.environment, settings.model.max_context},
                   .sampling = sampling_for(settings, id),
@@ -152,14 +153,12 @@ SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetu
   die_of_exceptions(self, SessionState::name);
   self->state.setup = std::move(setup);
   return {
-      [self](start_atom, TrajectoryId id) {
-        self->state.owner = caf::actor_cast<SessionOwnerActor>(self->current_sender());
-        begin(self, id);
-      },
+      [self](start_atom, TrajectoryId id) { begin(self, id); },
       [self](expire_atom) {
-        if (!self->state.live) return;  // it ended just before
-        self->state.owner = nullptr;    // there is no next session here: an answer may still be on its way to this one
-        if (self->state.live->scoring) {
+        auto& live = self->state.live;
+        if (!live) return;      // it ended just before
+        live->owner = nullptr;  // there is no next session here: an answer may still be on its way to this one
+        if (live->scoring) {
           submit(self, Ending::failed, Outcome::score_failed, "no score before the deadline");
         } else {
           submit(self, Ending::failed, Outcome::expired, "deadline");

@@ -14,6 +14,7 @@ namespace millrace {
 
 struct LiveSession {
   TrajectoryId id = 0;
+  SessionOwnerActor owner;  // hears of its end
   std::unique_ptr<Environment> environment;
   Episode episode;
   Sampling sampling;
@@ -28,7 +29,6 @@ struct LiveSession {
 struct SessionState {
   std::shared_ptr<const SessionSetup> setup;
   std::optional<LiveSession> live;
-  SessionOwnerActor owner;  // of the live session
   static const char* name;
 };
 
