@@ -167,6 +167,7 @@ double bare_rate(const FlowOptions& options) {
   for (int session = 0; session < options.sessions; ++session) caf::anon_send(hops.source, start_atom_v);
   const double rate = rate_of(hops.arrived, options.window_s);
   end_all(hops.source, middle, last);
+  system.await_all_actors_done();  // the last one still sends to the source
   hops.source = nullptr;
   return rate;
 }

@@ -14,7 +14,7 @@ expected<void> Episode::begin(const Task& task) {
   trajectory_.expected = task.expected;
   const expected<Tokens> prompt = encode_chat(tokenizer_, task.prompt);
   if (!prompt) return tl::unexpected(prompt.error());
-  for (const TokenId token : *prompt) append(token, false, 0.0F, 0);
+  append_given(*prompt);
   return {};
 }
 
@@ -24,7 +24,7 @@ bool Episode::has_room() const {
 }
 
 std::string Episode::add_turn(const FinishedTurn& turn, const Sampling& sampling) {
-  for (std::size_t i = 0; i < turn.tokens.size(); ++i) append(turn.tokens[i], true, turn.logp[i], turn.versions[i]);
+  append(turn.tokens, true, turn.logp, turn.versions);
   const bool full_support = sampling.temperature > 0 && sampling.top_p >= 1.0 && sampling.top_k <= 0;
   if (!full_support) trajectory_.invalid = "sampling";
   trajectory_.sequence.temperature = sampling.temperature;
@@ -46,7 +46,7 @@ expected<void> Episode::observe(const Observation& observation) {
   if (observation.over) return {};
   const expected<Tokens> tokens = encode_observation(tokenizer_, observation.message, turn_ended_);
   if (!tokens) return tl::unexpected(tokens.error());
-  for (const TokenId token : *tokens) append(token, false, 0.0F, 0);
+  append_given(*tokens);
   return {};
 }
 
@@ -59,12 +59,19 @@ Trajectory Episode::finish(Ending ending) {
   return std::move(trajectory_);
 }
 
-void Episode::append(TokenId token, bool action, float logp, Version version) {
-  trajectory_.sequence.tokens.push_back(token);
-  trajectory_.sequence.mask.push_back(action ? 1 : 0);
-  trajectory_.sequence.behaviour.push_back(logp);
-  trajectory_.sequence.rewards.push_back(0.0F);
-  trajectory_.versions.push_back(version);
+// What the policy reads: it has no log-prob and no version.
+void Episode::append_given(const Tokens& tokens) {
+  append(tokens, false, std::vector<float>(tokens.size()), std::vector<Version>(tokens.size()));
+}
+
+void Episode::append(const Tokens& tokens, bool action, const std::vector<float>& logp,
+                     const std::vector<Version>& versions) {
+  Sequence& sequence = trajectory_.sequence;
+  sequence.tokens.insert(sequence.tokens.end(), tokens.begin(), tokens.end());
+  sequence.mask.insert(sequence.mask.end(), tokens.size(), action ? 1 : 0);
+  sequence.behaviour.insert(sequence.behaviour.end(), logp.begin(), logp.end());
+  sequence.rewards.insert(sequence.rewards.end(), tokens.size(), 0.0F);
+  trajectory_.versions.insert(trajectory_.versions.end(), versions.begin(), versions.end());
 }
 
 }  // namespace millrace

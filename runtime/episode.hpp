@@ -30,7 +30,8 @@ class Episode {
   const std::string& expected_answer() const { return trajectory_.expected; }
 
  private:
-  void append(TokenId token, bool action, float logp, Version version);
+  void append_given(const Tokens& tokens);
+  void append(const Tokens& tokens, bool action, const std::vector<float>& logp, const std::vector<Version>& versions);
 
   const Tokenizer& tokenizer_;
   EnvironmentSettings limits_;

@@ -1,7 +1,6 @@
 // The gatekeeper's part in a step: what of the queue is fresh enough for it, when it is complete, and what becomes of
 // its trajectories.
 #include <chrono>
-#include <map>
 #include <utility>
 
 #include "runtime/gatekeeper.hpp"
@@ -117,12 +116,14 @@ void Gatekeeper::settle_step(Outcome outcome, const std::string& reason) {
 }
 
 void Gatekeeper::judge(const Trajectory& trajectory, bool trained) {
-  std::map<Version, std::size_t> tokens_of;  // its action tokens by the version that sampled them
-  for (std::size_t t = 0; t < trajectory.versions.size(); ++t) {
-    if (trajectory.sequence.mask[t]) ++tokens_of[trajectory.versions[t]];
-  }
+  const std::vector<Version>& versions = trajectory.versions;
+  const std::vector<std::uint8_t>& mask = trajectory.sequence.mask;
   const Version newest = trajectory.newest_version();
-  for (const auto& [version, tokens] : tokens_of) metrics_.judged(lag_of(learner_, version, newest), tokens, trained);
+  // By runs of action tokens that one version sampled.
+  for (std::size_t begin = 0, end = 0; begin < versions.size(); begin = end) {
+    for (end = begin; end < versions.size() && versions[end] == versions[begin] && mask[end] == mask[begin];) ++end;
+    if (mask[begin]) metrics_.judged(lag_of(learner_, versions[begin], newest), end - begin, trained);
+  }
 }
 
 }  // namespace millrace

@@ -24,12 +24,46 @@ const LabelValues methods{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTI
 
 }  // namespace
 
+// Tokens judged since the last scrape. A histogram takes many observations at once, but not cheaply.
+struct LagTally {
+  std::vector<double> buckets = std::vector<double>(lag_buckets.size() + 1, 0.0);  // tokens; the last one is +Inf
+  double sum = 0;
+
+  void add(Version lag, double tokens) {
+    const auto value = static_cast<double>(lag);
+    const auto bucket = std::lower_bound(lag_buckets.begin(), lag_buckets.end(), value) - lag_buckets.begin();
+    buckets[static_cast<std::size_t>(bucket)] += tokens;
+    sum += value * tokens;
+  }
+  void show(Histogram& histogram) {
+    histogram.ObserveMultiple(buckets, sum);
+    *this = {};
+  }
+};
+struct LagTallies {
+  LagTally in_flight, in_queue, total;
+};
+
 struct Metrics::State : MetricFamilies {
   std::mutex mutex;  // of what follows; prometheus-cpp's own types lock themselves
   std::deque<double> rewards;
+  LagTallies trained, rejected;
   PreferenceRecovery recovery{reward_window};
   std::set<std::string> routes;
 
+  // What is made of many numbers is made when somebody looks.
+  void show_at_scrape() {
+    const std::scoped_lock lock(mutex);
+    for (auto& [verdict, lags] : {std::pair("trained", &trained), {"rejected", &rejected}}) {
+      lags->in_flight.show(lag.at({"in_flight", verdict}));
+      lags->in_queue.show(lag.at({"in_queue", verdict}));
+      lags->total.show(lag.at({"total", verdict}));
+    }
+    const double sum = std::accumulate(rewards.begin(), rewards.end(), 0.0);
+    if (!rewards.empty())
+      reward_mean.at({std::to_string(reward_window)}).Set(sum / static_cast<double>(rewards.size()));
+    show_recovery();
+  }
   void show_recovery() {
     recovery_steps.Set(static_cast<double>(recovery.steps()));
     recovery_seconds.Set(recovery.seconds());
@@ -41,6 +75,7 @@ Metrics::Metrics() : state_(std::make_unique<State>()) { state_->explained_varia
 Metrics::~Metrics() = default;
 
 std::string Metrics::text() const {
+  state_->show_at_scrape();
   auto families = state_->registry.Collect();
   for (auto& family : process_metrics()) families.push_back(std::move(family));
   std::ostringstream out;
@@ -59,7 +94,6 @@ void Metrics::preference_shift(std::uint64_t version) {
   state_->preference_shifts.Increment();
   const std::scoped_lock lock(state_->mutex);
   state_->recovery.shift(version, steady_now());
-  state_->show_recovery();
 }
 void Metrics::lifetime_trained(std::uint64_t count) { state_->lifetime_trained.Set(static_cast<double>(count)); }
 
@@ -70,16 +104,11 @@ void Metrics::tokens_generated(std::uint64_t prompt, std::uint64_t generated) {
 
 void Metrics::judged(const Lag& lag, std::size_t tokens, bool trained) {
   const auto count = static_cast<double>(tokens);
-  const auto observe = [&](const char* stage, Version versions) {
-    const auto value = static_cast<double>(versions);
-    const auto bucket = std::lower_bound(lag_buckets.begin(), lag_buckets.end(), value) - lag_buckets.begin();
-    std::vector<double> increments(lag_buckets.size() + 1, 0.0);  // the last one is +Inf
-    increments[static_cast<std::size_t>(bucket)] = count;
-    state_->lag.at({stage, trained ? "trained" : "rejected"}).ObserveMultiple(increments, value * count);
-  };
-  observe("in_flight", lag.in_flight);
-  observe("in_queue", lag.in_queue);
-  observe("total", lag.total);
+  const std::scoped_lock lock(state_->mutex);
+  LagTallies& lags = trained ? state_->trained : state_->rejected;
+  lags.in_flight.add(lag.in_flight, count);
+  lags.in_queue.add(lag.in_queue, count);
+  lags.total.add(lag.total, count);
 }
 
 void Metrics::reward_lag(std::uint64_t scored_by) {
@@ -110,9 +139,6 @@ void Metrics::reward(double reward, std::uint64_t scored_by) {
   rewards.push_back(reward);
   if (rewards.size() > reward_window) rewards.pop_front();
   state_->recovery.reward(reward, scored_by, steady_now());
-  state_->show_recovery();
-  const double sum = std::accumulate(rewards.begin(), rewards.end(), 0.0);
-  state_->reward_mean.at({std::to_string(reward_window)}).Set(sum / static_cast<double>(rewards.size()));
 }
 
 void Metrics::gate_decision(const char* decision, const char* reason) {
@@ -152,7 +178,6 @@ void Metrics::policy_step(const StepReport& report, double learning_rate, double
   state_->importance_ratio.at({"99"}).Set(report.ratio_high);
   const std::scoped_lock lock(state_->mutex);
   state_->recovery.policy_step();
-  state_->show_recovery();
 }
 
 void Metrics::value_loss(double loss) { state_->value_loss.Set(loss); }

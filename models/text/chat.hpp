@@ -23,10 +23,9 @@ struct Conversation {
   bool add_generation_prompt = true;  // ends with the header of the assistant's answer
 };
 
-Conversation conversation_of(const std::vector<Message>& messages);
-
 // The text that transformers would render. Errors: the model has no template; the template refuses the conversation.
 expected<MarkedText> render_conversation(const Tokenizer& tokenizer, const Conversation& conversation);
+expected<MarkedText> render_messages(const Tokenizer& tokenizer, const std::vector<Message>& messages);
 
 // The same as tokens. No part of a message becomes a control token: it cannot fake the end of its turn.
 expected<Tokens> encode_conversation(const Tokenizer& tokenizer, const Conversation& conversation);

@@ -67,8 +67,9 @@ TEST_CASE("training stands back while an application's turn is live, by its prio
     World world(1, priority);
     TurnRequest served = world.request(static_cast<int>(tokens), 2);
     served.served_since = 1;
-    auto training = world.self->request(world.actor, caf::infinite, generate_atom_v, world.request(50, 1));
-    auto application = world.self->request(world.actor, caf::infinite, generate_atom_v, served);
+    [[maybe_unused]] auto training =
+        world.self->request(world.actor, caf::infinite, generate_atom_v, world.request(50, 1));
+    [[maybe_unused]] auto application = world.self->request(world.actor, caf::infinite, generate_atom_v, served);
     while (world.activity.served_turns == 0) world.scheduler.run_once();
     while (world.activity.served_turns > 0) world.scheduler.run_once();
     return world.activity.generated_tokens - tokens;

@@ -26,7 +26,7 @@ Tokens joined(std::initializer_list<Tokens> parts) {
 }
 
 std::string rendered(const Tokenizer& tokenizer, const std::vector<Message>& messages) {
-  return render_conversation(tokenizer, conversation_of(messages)).value().text;
+  return render_messages(tokenizer, messages).value().text;
 }
 
 TEST_CASE("SmolLM2: chats are rendered and encoded as by the model's own template") {

@@ -206,6 +206,7 @@ ExpressionPtr ExpressionParser::parse_postfix(ExpressionPtr value) {
       auto node = std::make_unique<Attribute>();
       node->object = std::move(value);
       node->name = take().text;
+      node->key = Value::of_template(node->name);
       value = std::move(node);
     } else if (try_symbol("[")) {
       value = parse_subscript(std::move(value));

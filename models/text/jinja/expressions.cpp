@@ -82,9 +82,20 @@ bool compare(const std::string& symbol, const Value& a, const Value& b) {
 
 }  // namespace
 
+void Scope::set(const std::string& name, Value value) {
+  const auto found = std::ranges::find(names_, name, &std::pair<std::string, Value>::first);
+  if (found == names_.end()) {
+    names_.emplace_back(name, std::move(value));
+  } else {
+    found->second = std::move(value);
+  }
+}
+
 Value Scope::find(const std::string& name) const {
-  for (const Scope* scope = this; scope; scope = scope->outer.get()) {
-    if (const auto found = scope->names.find(name); found != scope->names.end()) return found->second;
+  for (const Scope* scope = this; scope; scope = scope->outer_.get()) {
+    for (const auto& [known, value] : scope->names_) {
+      if (known == name) return value;
+    }
   }
   return Undefined{name};
 }
@@ -126,7 +137,7 @@ Value Attribute::evaluate(Run& run) const {
   const Value owner = object->evaluate(run);
   refuse_undefined(owner);
   if (const Value method = method_of(owner, name); !method.is_undefined()) return method;
-  return item_of(owner, Value::of_template(name));
+  return item_of(owner, key);
 }
 
 Value Item::evaluate(Run& run) const {

@@ -154,12 +154,13 @@ const std::set<std::string_view> other_list_methods = {"append", "clear",  "copy
 
 Value bound(const Value& object, const std::string& name, const std::unordered_map<std::string_view, Method>& methods,
             const std::set<std::string_view>& others) {
+  const auto found = methods.find(name);
+  if (found == methods.end() && !others.contains(name)) return Undefined{name};
   const std::string full_name = type_name(object) + '.' + name;
-  if (const auto found = methods.find(name); found != methods.end()) {
+  if (found != methods.end()) {
     const Method method = found->second;
     return Function{full_name, [object, method](Arguments& arguments) { return method(object, arguments); }};
   }
-  if (!others.contains(name)) return Undefined{name};
   return Function{full_name, [full_name](Arguments&) -> Value { throw Failure{full_name + "() is not supported"}; }};
 }
 
@@ -233,31 +234,33 @@ Value strftime_now(Arguments& arguments) {
 Value method_of(const Value& object, const std::string& name) {
   if (object.text()) return bound(object, name, text_methods, other_text_methods);
   if (object.dict()) return bound(object, name, dict_methods, other_dict_methods);
-  if (object.list())
-    return bound(object, name, list_methods,
-                 object.list()->is_tuple ? std::set<std::string_view>{} : other_list_methods);
+  static const std::set<std::string_view> none;
+  if (object.list()) return bound(object, name, list_methods, object.list()->is_tuple ? none : other_list_methods);
   return Undefined{name};
 }
 
 Value item_of(const Value& object, const Value& key) {
-  const Undefined nothing{key.text() ? key.text()->text : type_name(key)};
+  const auto nothing = [&] { return Undefined{key.text() ? key.text()->text : type_name(key)}; };
   if (const auto* undefined = std::get_if<Undefined>(&object.any()))
     throw Failure{"'" + undefined->name + "' is undefined"};
   if (const auto* entries = object.dict()) {
     const Value* found = entries->find(key);
-    return found ? *found : Value(nothing);
+    return found ? *found : Value(nothing());
   }
   if (key.text()) {
     const std::string& name = key.text()->text;
     if (const auto* loop = object.loop()) return loop_attribute(*loop, name);
     if (const auto* space = object.space()) {
       const auto found = space->attributes.find(name);
-      return found == space->attributes.end() ? Value(nothing) : found->second;
+      return found == space->attributes.end() ? Value(nothing()) : found->second;
     }
-    return nothing;
+    return nothing();
   }
-  if ((object.list() || object.text()) && key.is_number() && !key.real()) return element(items_of(object), key);
-  return nothing;
+  if (key.is_number() && !key.real()) {
+    if (object.list()) return element(object.list()->items, key);
+    if (object.text()) return element(items_of(object), key);
+  }
+  return nothing();
 }
 
 const std::vector<std::pair<std::string, Value>>& global_functions() {

@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -13,11 +12,16 @@
 namespace millrace::jinja {
 
 // Names and their values. A loop's round and a macro's call have a scope of their own inside another.
-struct Scope {
-  std::unordered_map<std::string, Value> names;
-  std::shared_ptr<Scope> outer;
+class Scope {
+ public:
+  explicit Scope(std::shared_ptr<const Scope> outer) : outer_(std::move(outer)) {}
 
+  void set(const std::string& name, Value value);
   Value find(const std::string& name) const;
+
+ private:
+  std::vector<std::pair<std::string, Value>> names_;  // a handful: looked through faster than hashed
+  std::shared_ptr<const Scope> outer_;
 };
 
 // What goes along while a template is rendered.
@@ -64,6 +68,7 @@ struct Attribute : Expression {  // object.name
   Value evaluate(Run& run) const override;
   ExpressionPtr object;
   std::string name;
+  Value key;  // the name as a value
 };
 struct Item : Expression {  // object[key]
   Value evaluate(Run& run) const override;

@@ -8,9 +8,8 @@ constexpr int deepest_call = 100;
 // Where a round or a call begins and ends.
 class InnerScope {
  public:
-  InnerScope(Run& run, std::shared_ptr<Scope> outer) : run_(run), before_(run.scope) {
-    run.scope = std::make_shared<Scope>();
-    run.scope->outer = std::move(outer);
+  InnerScope(Run& run, std::shared_ptr<const Scope> outer) : run_(run), before_(run.scope) {
+    run.scope = std::make_shared<Scope>(std::move(outer));
   }
   ~InnerScope() { run_.scope = before_; }
 
@@ -43,13 +42,13 @@ void Target::assign(Run& run, const Value& value) const {
     if (!space) throw Failure{"'" + names[0] + "' is no namespace: its attributes cannot be set"};
     space->set(attribute, value);
   } else if (names.size() == 1) {
-    run.scope->names[names[0]] = value;
+    run.scope->set(names[0], value);
   } else {
     const std::vector<Value> items = items_of(value);
     if (items.size() != names.size()) {
       throw Failure{std::to_string(items.size()) + " values do not go into " + std::to_string(names.size()) + " names"};
     }
-    for (std::size_t i = 0; i < names.size(); ++i) run.scope->names[names[i]] = items[i];
+    for (std::size_t i = 0; i < names.size(); ++i) run.scope->set(names[i], items[i]);
   }
 }
 
@@ -59,7 +58,8 @@ Flow Text::execute(Run& run) const {
 }
 
 Flow Output::execute(Run& run) const {
-  run.write(str_of(value->evaluate(run)));
+  const Value written = value->evaluate(run);
+  run.write(written.text() ? *written.text() : str_of(written));
   return Flow::on;
 }
 
@@ -84,7 +84,7 @@ Flow For::execute(Run& run) const {
   if (taken->empty()) return otherwise.execute(run);
   for (std::size_t i = 0; i < taken->size(); ++i) {
     const InnerScope inner(run, run.scope);
-    run.scope->names["loop"] = Loop{taken, i};
+    run.scope->set("loop", Loop{taken, i});
     target.assign(run, (*taken)[i]);
     if (body.execute(run) == Flow::leave_loop) break;
   }
@@ -109,14 +109,14 @@ Flow Macro::execute(Run& run) const {
     if (run.depth >= deepest_call) throw Failure{"macros call each other too deeply"};
     ++run.depth;
     const InnerScope inner(run, around.lock());
-    for (std::size_t i = 0; i < values.size(); ++i) run.scope->names[parameters[i].first] = std::move(values[i]);
+    for (std::size_t i = 0; i < values.size(); ++i) run.scope->set(parameters[i].first, std::move(values[i]));
     const int called_from = run.line;
     MarkedText text = captured(run, body);
     run.line = called_from;
     --run.depth;
     return text;
   };
-  run.scope->names[name] = Function{"macro \"" + name + "\"", call};
+  run.scope->set(name, Function{"macro \"" + name + "\"", call});
   return Flow::on;
 }
 

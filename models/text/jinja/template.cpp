@@ -4,6 +4,17 @@
 
 namespace millrace::jinja {
 
+namespace {
+
+std::shared_ptr<Scope> scope_of(const std::vector<std::pair<std::string, Value>>& variables,
+                                const std::shared_ptr<const Scope>& outer) {
+  auto scope = std::make_shared<Scope>(outer);
+  for (const auto& [name, value] : variables) scope->set(name, value);
+  return scope;
+}
+
+}  // namespace
+
 Template::Template(std::unique_ptr<const Block> body) : body_(std::move(body)) {}
 Template::Template(Template&&) noexcept = default;
 Template& Template::operator=(Template&&) noexcept = default;
@@ -19,11 +30,9 @@ expected<Template> Template::parse(std::string_view source) {
 
 expected<MarkedText> Template::render(const std::vector<std::pair<std::string, Value>>& variables) const {
   Run run;
-  // Jinja's own functions lie below what the conversation brings, and what the template sets above both.
-  const auto given = std::make_shared<Scope>();
-  for (const auto& [name, function] : global_functions()) given->names[name] = function;
-  for (const auto& [name, value] : variables) given->names[name] = value;
-  run.scope = given;
+  // What the conversation brings, and what the template sets, hides Jinja's own functions.
+  static const auto functions = scope_of(global_functions(), nullptr);
+  run.scope = scope_of(variables, functions);
   try {
     body_->execute(run);
   } catch (const Failure& failure) {
