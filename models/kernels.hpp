@@ -165,6 +165,39 @@ void add(const float* x, const T* update, float* y, std::int64_t rows, std::int6
       });
 }
 
+// logits become e^(z - max z) with z = logits / temperature; sum[row] is theirs. logp[row] is the token's, entropy[row]
+// that of the whole distribution.
+inline void exponentials_of_logits(float* logits, const std::int64_t* tokens, const float* temperature, float* sum,
+                                   float* logp, float* entropy, std::int64_t rows, std::int64_t size) {
+  constexpr std::int64_t block = 2048;  // sums of a block in float32, of all in float64
+  over_rows(
+      rows, size, MILLRACE_ROW_LOOP {
+        float* z = logits + row * size;
+        const float inverse = 1.0f / temperature[row];
+        float highest = z[0];
+#pragma omp simd reduction(max : highest)
+        for (std::int64_t i = 0; i < size; ++i) highest = std::max(highest, z[i]);
+        const float of_token = (z[tokens[row]] - highest) * inverse;
+        double all = 0, all_weighted = 0;
+        for (std::int64_t begin = 0; begin < size; begin += block) {
+          const std::int64_t end = std::min(begin + block, size);
+          float part = 0, weighted = 0;
+#pragma omp simd reduction(+ : part, weighted)
+          for (std::int64_t i = begin; i < end; ++i) {
+            const float below = (z[i] - highest) * inverse;
+            z[i] = exponential(below);
+            part += z[i];
+            weighted += z[i] * below;
+          }
+          all += part;
+          all_weighted += weighted;
+        }
+        sum[row] = static_cast<float>(all);
+        logp[row] = static_cast<float>(of_token - std::log(all));
+        entropy[row] = static_cast<float>(std::log(all) - all_weighted / all);
+      });
+}
+
 #undef MILLRACE_ROW_LOOP
 
 }  // namespace millrace::kernels

@@ -1,6 +1,7 @@
 #pragma once
 // The loops of kernels.hpp as compositions of LibTorch's operations: for any device, at several passes over memory
 // each. Numbers between layers have the weights' dtype, sums are float32.
+#include <tuple>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -41,6 +42,16 @@ inline at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::T
   const auto halves = widened(x).chunk(2, 2);
   const at::Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1) * sign;
   return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, 2).to(x.scalar_type());
+}
+
+// logits [rows, vocab] become exponentials; their sums, log-probs and entropies, each [rows].
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> exponentials_of_logits(const at::Tensor& logits,
+                                                                             const at::Tensor& tokens,
+                                                                             const at::Tensor& temperature) {
+  const at::Tensor below = (logits - logits.amax(1, /*keepdim=*/true)).div_(temperature.unsqueeze(1));
+  logits.copy_(below.exp());
+  const at::Tensor sum = logits.sum(1), log_sum = sum.log();
+  return {sum, below.gather(1, tokens.unsqueeze(1)).squeeze(1) - log_sum, log_sum - (below * logits).sum(1) / sum};
 }
 
 inline at::Tensor add(const at::Tensor& x, const at::Tensor& update) { return x + widened(update); }

@@ -1,6 +1,6 @@
 #pragma once
 // Log-probs of given tokens under given logits, with the gradient in closed form: no graph is recorded behind the
-// logits, and never more than two matrices of [rows, vocab] are alive.
+// logits, which turn into their own gradient in place.
 #include <ATen/ATen.h>
 
 namespace millrace {
@@ -18,8 +18,8 @@ class TokenLogp {
   at::Tensor logits_gradient(const at::Tensor& logp_gradient, const at::Tensor& entropy_gradient = {}) &&;
 
  private:
-  at::Tensor probabilities_;  // [rows, vocab]
-  at::Tensor tokens_, temperature_;
+  at::Tensor exponentials_;  // [rows, vocab]; probabilities are these by their sum
+  at::Tensor tokens_, temperature_, sum_;
   at::Tensor logp_, entropy_;
 };
 
