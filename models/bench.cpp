@@ -140,7 +140,7 @@ std::vector<Figure> bench_generation(const Model& model, const BenchOptions& opt
            2 * prompt_tokens * weights.layers / flops_of(limits, dtype) / prompts}};
 }
 
-std::vector<Figure> bench_learning(const Model& model, const BenchOptions& options, const MachineLimits& limits) {
+std::vector<Figure> bench_learning(Model model, const BenchOptions& options, const MachineLimits& limits) {
   std::mt19937 random(1);
   PolicySettings policy_settings;
   ValueSettings value_settings;
@@ -151,6 +151,8 @@ std::vector<Figure> bench_learning(const Model& model, const BenchOptions& optio
   ValueLearner value(model, value_settings, recipe.baseline);
   std::vector<Sequence> batch;
   for (int i = 0; i < options.batch; ++i) batch.push_back(trajectory(model, options.tokens, random));
+  const Multiplied weights = multiplied(*model.weights);
+  model.weights.reset();
   const std::vector<std::vector<float>> advantages(batch.size(),
                                                    std::vector<float>(static_cast<std::size_t>(options.tokens), 1.0f));
   std::vector<double> policy_seconds, value_seconds;
@@ -166,7 +168,6 @@ std::vector<Figure> bench_learning(const Model& model, const BenchOptions& optio
   }
   const double policy_step = median({policy_seconds.begin() + 1, policy_seconds.end()});
   const double value_step = median({value_seconds.begin() + 1, value_seconds.end()});
-  const Multiplied weights = multiplied(*model.weights);
   const double tokens = static_cast<double>(options.batch) * options.tokens;
   const double policy_limit =
       6 * tokens * (weights.layers + weights.head / 2) / flops_of(limits, compute_of(options.dtype).dtype);

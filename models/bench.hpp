@@ -29,8 +29,9 @@ struct BenchOptions {
 std::vector<Figure> bench_generation(const Model& model, const BenchOptions& options, const MachineLimits& limits);
 
 // Both learners over one batch: forward, backward and the optimizer's step. The limit is that of the matrix products
-// alone, two operations a weight and token forward and four backward.
-std::vector<Figure> bench_learning(const Model& model, const BenchOptions& options, const MachineLimits& limits);
+// alone, two operations a weight and token forward and four backward. Takes the model, so that what is held is what
+// learners hold: in a service, the model `reference` keeps the loaded weights beside them.
+std::vector<Figure> bench_learning(Model model, const BenchOptions& options, const MachineLimits& limits);
 
 // What a new version costs the generator between two decode steps, and what preparing it costs its publisher.
 std::vector<Figure> bench_publishing(const Model& model, const BenchOptions& options, const MachineLimits& limits);

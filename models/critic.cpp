@@ -30,13 +30,13 @@ bool is_frozen(const std::string& name, const std::string& freeze, bool has_expe
 
 Critic::Critic(const SnapshotPtr& backbone, const ValueSettings& settings)
     : compute_(compute_of(settings.dtype, settings.device)),
-      backbone_(on_device(backbone, compute_.device)),
+      architecture_(backbone->architecture),
       recompute_(settings.recompute_activations),
       max_gradient_norm_(settings.max_gradient_norm),
-      weights_(backbone_->weights) {
+      weights_(on_device(backbone, compute_.device)->weights) {
   weights_.head = at::Tensor();  // a critic predicts no tokens
   for_each_tensor(weights_, /*tied=*/true, [&](const std::string& name, at::Tensor& tensor) {
-    if (is_frozen(name, settings.freeze, backbone_->architecture.experts > 0)) {
+    if (is_frozen(name, settings.freeze, architecture_.experts > 0)) {
       tensor = tensor.to(compute_.dtype);  // float32: the backbone's own memory
     } else {
       masters_.push_back(tensor.clone());
@@ -46,7 +46,7 @@ Critic::Critic(const SnapshotPtr& backbone, const ValueSettings& settings)
   });
   // A zero head: before anything is learned every value is 0 and the advantages are the returns.
   const auto here = at::device(compute_.device).dtype(at::kFloat);
-  masters_.push_back(at::zeros({1, backbone_->architecture.hidden}, here));
+  masters_.push_back(at::zeros({1, architecture_.hidden}, here));
   head_ = leaves_.add(masters_.back(), at::kFloat);
   masters_.push_back(at::zeros({1}, here));
   bias_ = leaves_.add(masters_.back(), at::kFloat);
@@ -64,7 +64,7 @@ at::Tensor Critic::values_of(std::span<const Sequence> sequences) const {
   std::vector<std::int64_t> last;
   for (const auto& rows : pack.rows) last.push_back(rows.back());
   const at::Tensor rows = at::cat({before, at::tensor(last).to(compute_.device)});
-  const at::Tensor hidden = hidden_states(backbone_->architecture, weights_, pack, recompute_);
+  const at::Tensor hidden = hidden_states(architecture_, weights_, pack, recompute_);
   return at::linear(hidden.index_select(0, rows).to(at::kFloat), head_, bias_).squeeze(1);
 }
 

@@ -44,11 +44,11 @@ class Critic {
 
  private:
   const Compute compute_;
-  const SnapshotPtr backbone_;  // held: frozen tensors are its own
+  const Architecture architecture_;
   const bool recompute_;
   const double max_gradient_norm_;
   Leaves leaves_;
-  Weights weights_;                  // leaves and frozen tensors, as the transformer takes them
+  Weights weights_;                  // leaves, and frozen tensors of the backbone: of those alone it keeps the memory
   at::Tensor head_, bias_;           // leaves [1, hidden] and [1]
   std::vector<std::string> names_;   // of the masters
   std::vector<at::Tensor> masters_;  // in the order of the leaves

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <iostream>
 #include <thread>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -39,7 +40,7 @@ double peak_memory() {
 expected<std::vector<Figure>> measure(const BenchCommand& command) {
   if (command.what == "flow") return bench_flow({.sessions = command.sessions});
   use_threads(command.threads > 0 ? command.threads : static_cast<int>(std::thread::hardware_concurrency()));
-  const auto model = load_model({.path = command.model, .random = {}}, 0);
+  auto model = load_model({.path = command.model, .random = {}}, 0);
   if (!model) return tl::unexpected(model.error());
   const bool learns = command.what == "learn";
   const BenchOptions options{.batch = command.batch > 0 ? command.batch
@@ -54,7 +55,7 @@ expected<std::vector<Figure>> measure(const BenchCommand& command) {
   const MachineLimits limits = measure_limits();
   std::vector<Figure> figures = command.what == "generate"  ? bench_generation(*model, options, limits)
                                 : command.what == "publish" ? bench_publishing(*model, options, limits)
-                                                            : bench_learning(*model, options, limits);
+                                                            : bench_learning(std::move(*model), options, limits);
   if (learns) figures.push_back({"peak_memory", peak_memory(), "GiB"});
   figures.push_back({"read_memory", limits.read_bytes_per_second / 1e9, "GB/s"});
   figures.push_back({"multiply_float32", limits.float32_flops / 1e9, "GFLOP/s"});

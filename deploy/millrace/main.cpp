@@ -1,9 +1,8 @@
 // Reads the command line; each subcommand is a function of commands.hpp.
-#include <cstdlib>
-
 #include <CLI/CLI.hpp>
 
 #include "deploy/millrace/console.hpp"
+#include "deploy/millrace/memory.hpp"
 
 namespace {
 
@@ -27,9 +26,7 @@ void add_config(CLI::App* sub, Command& command) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // ATen and oneDNN keep half a megabyte of compiled code for every shape of a matrix product, 1,024 shapes each. A
-  // pass has few shapes, and each length of a pack has its own: most would never be used again.
-  for (const char* cache : {"LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}) setenv(cache, "64", 0);
+  tune_memory();
 
   CLI::App app{"Millrace trains a language-model policy while it is being used."};
   app.name("millrace");
