@@ -51,6 +51,9 @@ Critic::Critic(const SnapshotPtr& backbone, const ValueSettings& settings)
   masters_.push_back(at::zeros({1}, here));
   bias_ = leaves_.add(masters_.back(), at::kFloat);
   names_.insert(names_.end(), {"value_head.weight", "value_head.bias"});
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& master : masters_) gradients.push_back(at::empty_like(master));
+  leaves_.add_into(std::move(gradients));
   optimizer_.emplace(
       AdamWSettings{
           .lr = settings.lr, .beta1 = settings.beta1, .beta2 = settings.beta2, .weight_decay = settings.weight_decay},

@@ -1,15 +1,26 @@
 #include "models/leaves.hpp"
 
+#include <utility>
+
 #include <ATen/core/grad_mode.h>
 
 namespace millrace {
 
 at::Tensor Leaves::add(const at::Tensor& parameter, at::ScalarType dtype) {
   at::Tensor leaf = parameter.detach().to(dtype).requires_grad_(true);
-  gradients_.push_back(at::zeros(parameter.sizes(), parameter.options().dtype(at::kFloat).requires_grad(false)));
-  leaf.mutable_grad() = gradients_.back();
   leaves_.push_back(leaf);
   return leaf;
+}
+
+void Leaves::add_into(std::vector<at::Tensor> gradients) {
+  gradients_ = std::move(gradients);
+  drop_gradients();
+  for (std::size_t i = 0; i < leaves_.size(); ++i) leaves_[i].mutable_grad() = gradients_.at(i);
+}
+
+std::vector<at::Tensor> Leaves::take_gradients() {
+  for (const at::Tensor& leaf : leaves_) leaf.mutable_grad().reset();
+  return std::exchange(gradients_, {});
 }
 
 void Leaves::follow(const std::vector<at::Tensor>& parameters) {

@@ -20,16 +20,19 @@ struct Coefficients {
   float epsilon;
 };
 
-// Coefficients come by value, so that the compiler knows that nothing written here is one of them.
+// Coefficients come by value, so that the compiler knows that nothing written here is one of them; two of the arrays
+// may be one, but then number by number.
 void update_range(const float* current, float* next, float* gradient, float* mean, float* variance, std::int64_t count,
                   Coefficients c) {
+#pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
     const float g = gradient[i] * c.gradient_scale;
     mean[i] = c.beta1 * mean[i] + c.one_minus_beta1 * g;
     variance[i] = c.beta2 * variance[i] + c.one_minus_beta2 * g * g;
     const float step = mean[i] / (std::sqrt(variance[i]) * c.variance_scale + c.epsilon);
-    next[i] = c.keep * current[i] - c.rate * step;
+    const float weight = c.keep * current[i] - c.rate * step;
     gradient[i] = 0;
+    next[i] = weight;
   }
 }
 
@@ -40,8 +43,8 @@ void update_tensor(const at::Tensor& current, const at::Tensor& next, const at::
   mean.mul_(c.beta1).add_(gradient, c.one_minus_beta1);
   variance.mul_(c.beta2).addcmul_(gradient, gradient, c.one_minus_beta2);
   const at::Tensor divisor = variance.sqrt().mul_(c.variance_scale).add_(c.epsilon);
-  next.copy_(current).mul_(c.keep).addcdiv_(mean, divisor, -c.rate);
   gradient.zero_();
+  next.copy_(current).mul_(c.keep).addcdiv_(mean, divisor, -c.rate);
 }
 
 float* floats(const at::Tensor& tensor) {

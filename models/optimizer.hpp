@@ -21,7 +21,8 @@ class AdamW {
   // Moments start at zero, one pair for each parameter, beside it. Only shapes and devices are looked at.
   AdamW(AdamWSettings settings, const std::vector<at::Tensor>& parameters);
 
-  // next = AdamW(current, scale * gradients); the gradients are zero afterwards. next[i] may be current[i].
+  // next = AdamW(current, scale * gradients). next[i] may be current[i], or gradients[i]; where it is not, the gradient
+  // is zero afterwards.
   // All tensors are contiguous float32; another layout is a bug and throws.
   void step(const std::vector<at::Tensor>& current, const std::vector<at::Tensor>& gradients, double scale,
             const std::vector<at::Tensor>& next);

@@ -23,13 +23,6 @@ namespace millrace {
 
 namespace {
 
-std::vector<std::string> names_of(const Snapshot& snapshot) {
-  std::vector<std::string> names;
-  for_each_tensor(snapshot.weights, snapshot.architecture.tied,
-                  [&](const std::string& name, const at::Tensor&) { names.push_back(name); });
-  return names;
-}
-
 // One bad number must not poison the others of its batch: such a sequence is left out, tokens and all.
 bool takes_part(const Sequence& sequence, const std::vector<float>& advantages) {
   check_shape(sequence);
@@ -69,17 +62,28 @@ struct PolicyLearner::State {
   bool tied() const { return current->architecture.tied; }
 
   // What a checkpoint holds of these weights and of the optimizer.
-  NamedTensors with_optimizer(const Snapshot& snapshot) const {
+  NamedTensors with_optimizer(const Weights& masters) const {
     NamedTensors tensors;
-    for_each_tensor(snapshot.weights, snapshot.architecture.tied,
-                    [&](const std::string& name, const at::Tensor& tensor) {
-                      tensors.push_back({name, tensor});
-                    });
-    add_optimizer(tensors, optimizer, names_of(snapshot));
+    std::vector<std::string> names;
+    for_each_tensor(masters, tied(), [&](const std::string& name, const at::Tensor& tensor) {
+      tensors.push_back({name, tensor});
+      names.push_back(name);
+    });
+    add_optimizer(tensors, optimizer, names);
     return tensors;
   }
 
-  void publish(const SnapshotPtr& snapshot) {
+  void open_batch() {
+    if (!leaves.gradients().empty()) return;
+    coming = sets.take(*current, compute.dtype);
+    leaves.add_into(tensors_of(coming.weights, tied()));
+  }
+
+  // After the coming weights have been written where the gradient was.
+  SnapshotPtr publish(Version version) {
+    leaves.take_gradients();
+    const auto snapshot = std::make_shared<const Snapshot>(version, current->architecture, std::move(coming.weights),
+                                                           std::move(coming.narrow));
     const std::vector<at::Tensor> masters = tensors_of(snapshot->weights, tied());
     const std::vector<at::Tensor> computed_with = tensors_of(weights_of(*snapshot, compute), tied());
     if (compute.dtype != at::kFloat) {
@@ -88,6 +92,7 @@ struct PolicyLearner::State {
     leaves.follow(computed_with);
     current = snapshot;
     sets.published(snapshot);
+    return snapshot;
   }
 
   const at::Tensor& head_gradient() const {
@@ -129,7 +134,8 @@ struct PolicyLearner::State {
   const Weights reference;  // the policy at the start of the run, in the same dtype; only with a KL term
   AdamW optimizer;
   WeightSets sets;
-  PolicySums sums;  // of the batch so far
+  WeightSet coming;  // while a batch is open: the next version's memory, which holds the gradient until the step
+  PolicySums sums;   // of the batch so far
   ImageGate gate;
 };
 
@@ -168,6 +174,7 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
     if (!proximal.empty()) their_proximal.push_back(proximal[i]);
   }
   if (taken.empty()) return {};
+  s.open_batch();
 
   const Pack pack = make_pack(taken, s.compute.device);
   Actions actions = actions_of(pack, taken, their_advantages);
@@ -229,6 +236,7 @@ PolicyStep PolicyLearner::step(Version next) {
   result.sums = std::exchange(s.sums, {});
   double tokens = result.sums.tokens, shares = result.sums.shares;
   if (s.replicas) {
+    s.open_batch();
     const auto of_all = s.replicas->sum(s.leaves.gradients(), {tokens, shares});
     tokens = of_all[0];
     shares = of_all[1];
@@ -246,28 +254,25 @@ PolicyStep PolicyLearner::step(Version next) {
   }
   s.gate.wait();
   const double scale = clip_factor(result.gradient_norm, s.settings.max_gradient_norm) / shares;
-  const SnapshotPtr published = s.sets.take(*s.current, next, s.compute.dtype);
-  const std::vector<at::Tensor> masters = tensors_of(published->weights, s.tied());
-  s.optimizer.step(tensors_of(s.current->weights, s.tied()), s.leaves.gradients(), scale, masters);
-  s.publish(published);
-  result.weights = published;
+  s.optimizer.step(tensors_of(s.current->weights, s.tied()), s.leaves.gradients(), scale, s.leaves.gradients());
+  result.weights = s.publish(next);
   return result;
 }
 
-LearnerImagePtr PolicyLearner::image() { return make_image(state_->with_optimizer(*state_->current), state_->gate); }
+LearnerImagePtr PolicyLearner::image() {
+  return make_image(state_->with_optimizer(state_->current->weights), state_->gate);
+}
 
 expected<SnapshotPtr> PolicyLearner::restore(std::span<const TensorView> image, Version version) {
   State& s = *state_;
   const at::NoGradGuard no_gradient;
   s.gate.wait();
-  const SnapshotPtr restored = s.sets.take(*s.current, version, s.compute.dtype);
-  const NamedTensors tensors = s.with_optimizer(*restored);
+  s.open_batch();
+  const NamedTensors tensors = s.with_optimizer(s.coming.weights);
   if (auto copied = copy_image(image, tensors); !copied) return tl::unexpected(copied.error());
   restore_steps(s.optimizer, tensors);
-  s.leaves.drop_gradients();
   s.sums = {};
-  s.publish(restored);
-  return restored;
+  return s.publish(version);
 }
 
 double PolicyLearner::learning_rate() const { return state_->optimizer.learning_rate(); }

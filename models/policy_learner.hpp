@@ -1,7 +1,7 @@
 #pragma once
 // The policy under any recipe's loss: gradients are added up as trajectories arrive and divided once, at the step, by
 // the batch's action tokens (or trajectories, where the recipe averages over those). A step writes the next version's
-// weights beside the old ones, which generators go on reading.
+// weights over that gradient, beside the old weights, which generators go on reading.
 #include <memory>
 #include <span>
 #include <vector>

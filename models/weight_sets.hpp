@@ -26,23 +26,27 @@ inline Weights empty_like(const Weights& like, bool tied, at::ScalarType dtype) 
   return weights;
 }
 
+// What a snapshot will be made of.
+struct WeightSet {
+  Weights weights, narrow;
+};
+
 // Memory for weights to come. A set is used again once nobody holds the snapshot that was made of it.
 class WeightSets {
  public:
-  // A snapshot of the shapes of `like`, with any content; with narrow weights where `dtype` is not float32.
-  SnapshotPtr take(const Snapshot& like, Version version, at::ScalarType dtype) {
+  // Of the shapes of `like`, with any content; with narrow weights where `dtype` is not float32.
+  WeightSet take(const Snapshot& like, at::ScalarType dtype) {
     for (auto published = published_.begin(); published != published_.end(); ++published) {
       if (published->use_count() > 1) continue;
       // Whoever held it has read for the last time before letting go; what we write comes after.
       std::atomic_thread_fence(std::memory_order_acquire);
-      const auto again =
-          std::make_shared<const Snapshot>(version, like.architecture, (*published)->weights, (*published)->narrow);
+      const WeightSet again{(*published)->weights, (*published)->narrow};
       published_.erase(published);
       return again;
     }
     const bool tied = like.architecture.tied;
-    return std::make_shared<const Snapshot>(version, like.architecture, empty_like(like.weights, tied, at::kFloat),
-                                            dtype == at::kFloat ? Weights{} : empty_like(like.weights, tied, dtype));
+    return {empty_like(like.weights, tied, at::kFloat),
+            dtype == at::kFloat ? Weights{} : empty_like(like.weights, tied, dtype)};
   }
   void published(SnapshotPtr snapshot) { published_.push_back(std::move(snapshot)); }
 

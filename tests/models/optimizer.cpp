@@ -39,15 +39,17 @@ TEST_CASE("AdamW follows its formula over several steps with changing gradients"
   }
 }
 
-TEST_CASE("new weights beside the old ones leave those as they were, and are the same as in place") {
+TEST_CASE("new weights beside the old ones leave those as they were, and are the same as in place or as the gradient") {
   at::manual_seed(4);
   const at::Tensor start = at::randn({7, 5}), old = start.clone(), next = at::empty({7, 5}), in_place = start.clone();
-  const at::Tensor gradient = at::randn({7, 5});
-  AdamW beside({.lr = 0.1}, {old}), over({.lr = 0.1}, {in_place});
+  const at::Tensor gradient = at::randn({7, 5}), becomes_weights = gradient.clone();
+  AdamW beside({.lr = 0.1}, {old}), over({.lr = 0.1}, {in_place}), of_gradient({.lr = 0.1}, {old});
   beside.step({old}, {gradient.clone()}, 1.0, {next});
   over.step({in_place}, {gradient.clone()}, 1.0, {in_place});
+  of_gradient.step({old}, {becomes_weights}, 1.0, {becomes_weights});
   CHECK(at::equal(old, start));
   CHECK(at::equal(next, in_place));
+  CHECK(at::equal(next, becomes_weights));
   CHECK_FALSE(at::equal(next, start));
 }
 

@@ -55,6 +55,7 @@ TEST_CASE("a uniform distribution has entropy log n; temperature does not change
 TEST_CASE("bfloat16 leaves add up in float32") {
   Leaves leaves;
   const at::Tensor leaf = leaves.add(at::ones({1, 1}), at::kBFloat16);
+  leaves.add_into({at::empty({1, 1})});
   const at::Tensor one = at::ones({1, 1}, at::kBFloat16);
   for (int pass = 0; pass < 1000; ++pass) project(one, leaf).sum().backward();
   CHECK(leaves.flat_gradient().front() == 1000.0f);  // in bfloat16 it would have stopped at 256
@@ -64,6 +65,7 @@ TEST_CASE("float32 leaves share the master's memory and follow it elsewhere, gra
   const at::Tensor master = at::ones({2}), next = at::full({2}, 3.0f);
   Leaves leaves;
   const at::Tensor leaf = leaves.add(master, at::kFloat);
+  leaves.add_into({at::full({2}, 5.0f)});
   CHECK(leaf.const_data_ptr<float>() == master.const_data_ptr<float>());
   leaf.sum().backward();
   leaves.follow({next});
