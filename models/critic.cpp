@@ -67,8 +67,8 @@ at::Tensor Critic::values_of(std::span<const Sequence> sequences) const {
   std::vector<std::int64_t> last;
   for (const auto& rows : pack.rows) last.push_back(rows.back());
   const at::Tensor rows = at::cat({before, at::tensor(last).to(compute_.device)});
-  const at::Tensor hidden = hidden_states(architecture_, weights_, pack, recompute_);
-  return at::linear(hidden.index_select(0, rows).to(at::kFloat), head_, bias_).squeeze(1);
+  const at::Tensor hidden = hidden_states(architecture_, weights_, pack, rows, recompute_);
+  return at::linear(hidden.to(at::kFloat), head_, bias_).squeeze(1);
 }
 
 void Critic::backward(const at::Tensor& values, const at::Tensor& targets) {

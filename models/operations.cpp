@@ -49,7 +49,7 @@ struct Embed : torch::autograd::Function<Embed> {
 struct Project : torch::autograd::Function<Project> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight) {
     context->save_for_backward({x, weight});
-    return at::linear(x, weight);
+    return product(x, weight);
   }
   static Tensors backward(AutogradContext* context, const Tensors& gradients) {
     const Tensors saved = context->get_saved_variables();
@@ -64,7 +64,7 @@ struct ProjectPart : torch::autograd::Function<ProjectPart> {
                             std::int64_t part) {
     context->save_for_backward({x, weights});
     context->saved_data["part"] = part;
-    return at::linear(x, weights[part]);
+    return product(x, weights[part]);
   }
   static Tensors backward(AutogradContext* context, const Tensors& gradients) {
     const Tensors saved = context->get_saved_variables();

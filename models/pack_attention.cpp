@@ -1,7 +1,9 @@
 #include "models/pack_attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -175,16 +177,30 @@ void forward_as(const Shape& shape, const at::Tensor& q, const at::Tensor& k, co
   });
 }
 
-// Each key-value head is one thread's, for all sequences add to the prefix.
+// Blocks whose queries look at the same keys: those of a sequence or, where they share a prefix, all.
+std::vector<std::span<const Block>> runs_of(const Shape& shape, const std::vector<Block>& blocks) {
+  if (shape.prefix > 0) return {blocks};
+  std::vector<std::span<const Block>> runs;
+  for (auto first = blocks.begin(); first != blocks.end();) {
+    const auto end = std::find_if(first, blocks.end(), [&](const Block& block) { return block.begin != first->begin; });
+    runs.emplace_back(first, end);
+    first = end;
+  }
+  return runs;
+}
+
+// A run's part of a key-value head is one thread's: all its queries add to the same keys.
 template <class T>
 void backward_as(const Shape& shape, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                  const at::Tensor& dy, const float* log_sums, float* dq, float* dk, float* dv) {
   const std::vector<Block> blocks = blocks_of(shape);
   const std::int64_t heads = shape.heads, size = shape.size, stride = heads * size, kv_stride = shape.kv_heads * size;
-  at::parallel_for(0, shape.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t kv = begin; kv < end; ++kv) {
+  const std::vector<std::span<const Block>> runs = runs_of(shape, blocks);
+  at::parallel_for(0, std::ssize(runs) * shape.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t kv = task % shape.kv_heads;
       for (std::int64_t head = kv * shape.group(); head < (kv + 1) * shape.group(); ++head) {
-        for (const Block& block : blocks) {
+        for (const Block& block : runs[static_cast<std::size_t>(task / shape.kv_heads)]) {
           const std::int64_t numbers = block.count * block.columns();
           float *const p = scratch<float, 0>(numbers), *const ds = scratch<float, 1>(numbers);
           const Head<T> queries(q, head), keys(k, kv), values(v, kv), back(dy, head);

@@ -33,7 +33,7 @@ bool takes_part(const Sequence& sequence, const std::vector<float>& advantages) 
 }
 
 at::Tensor logp_of(const Weights& weights, const at::Tensor& hidden, const Actions& actions) {
-  return logp_in_pieces(weights, hidden, actions.rows, actions.tokens, actions.temperature);
+  return logp_in_pieces(weights, hidden, actions.tokens, actions.temperature);
 }
 
 }  // namespace
@@ -99,10 +99,9 @@ struct PolicyLearner::State {
     return tied() ? leaves.gradients().front() : leaves.gradients().back();  // the order of for_each_tensor
   }
 
-  // Loss and gradient of some actions' logits. Adds to the head's gradient and to that of the hidden states.
-  PolicySums backward_of_logits(const Actions& actions, const at::Tensor& hidden, const at::Tensor& hidden_gradient) {
-    const at::Tensor inputs = hidden.index_select(0, actions.rows);
-    TokenLogp distribution(logits_of(weights, inputs), actions.tokens, actions.temperature);
+  // Loss and gradient of some actions' logits. Adds to the head's gradient and writes that of the hidden states.
+  PolicySums backward_of_logits(const Actions& actions, const at::Tensor& hidden, at::Tensor hidden_gradient) {
+    TokenLogp distribution(logits_of(weights, hidden), actions.tokens, actions.temperature);
     ActionTokens tokens = actions.objective;
     tokens.logp = distribution.logp();
     // Of one update a batch the policy at its start is the policy as it is.
@@ -118,8 +117,8 @@ struct PolicyLearner::State {
     const at::Tensor logits_gradient =
         std::move(distribution).logits_gradient(shares * loss.gradient, entropy_gradient);
     const at::Tensor narrow_gradient = logits_gradient.to(compute.dtype);
-    add_weight_gradient(head_gradient(), narrow_gradient, inputs);
-    hidden_gradient.index_add_(0, actions.rows, narrow_gradient.mm(weights.head));
+    add_weight_gradient(head_gradient(), narrow_gradient, hidden);
+    at::mm_out(hidden_gradient, narrow_gradient, weights.head);
     return part;
   }
 
@@ -181,7 +180,7 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
   at::Tensor hidden;
   {
     const at::AutoGradMode with_gradient(true);
-    hidden = hidden_states(s.current->architecture, s.weights, pack, s.settings.recompute_activations);
+    hidden = hidden_states(s.current->architecture, s.weights, pack, actions.rows, s.settings.recompute_activations);
   }
   const at::NoGradGuard no_gradient;
   if (s.objective.needs_sequence_ratio) {
@@ -194,12 +193,13 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
   }
   if (s.recipe.loss.kl_weight > 0) {
     actions.objective.reference =
-        logp_of(s.reference, hidden_states(s.current->architecture, s.reference, pack), actions);
+        logp_of(s.reference, hidden_states(s.current->architecture, s.reference, pack, actions.rows), actions);
   }
-  const at::Tensor hidden_gradient = at::zeros_like(hidden);
+  const at::Tensor hidden_gradient = at::empty_like(hidden);
   PolicySums sums;
   for (std::int64_t begin = 0; begin < actions.rows.size(0); begin += rows_at_once) {
-    sums += s.backward_of_logits(actions.slice(begin, begin + rows_at_once), hidden, hidden_gradient);
+    const auto piece = [&](const at::Tensor& all) { return all.slice(0, begin, begin + rows_at_once); };
+    sums += s.backward_of_logits(actions.slice(begin, begin + rows_at_once), piece(hidden), piece(hidden_gradient));
   }
   hidden.backward(hidden_gradient);
   s.sums += sums;
@@ -218,8 +218,9 @@ std::vector<std::vector<float>> PolicyLearner::log_probs(std::span<const Sequenc
   }
   if (actions_in_all == 0) return result;
   const Pack pack = make_pack(sequences, s.compute.device);
-  const at::Tensor hidden = hidden_states(s.current->architecture, s.weights, pack);
-  const at::Tensor logp = logp_of(s.weights, hidden, actions_of(pack, sequences)).cpu().contiguous();
+  const Actions actions = actions_of(pack, sequences);
+  const at::Tensor hidden = hidden_states(s.current->architecture, s.weights, pack, actions.rows);
+  const at::Tensor logp = logp_of(s.weights, hidden, actions).cpu().contiguous();
   const auto* next = logp.const_data_ptr<float>();
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     for (std::size_t t = 0; t < sequences[i].mask.size(); ++t) {

@@ -43,13 +43,13 @@ at::Tensor TokenLogp::logits_gradient(const at::Tensor& logp_gradient, const at:
   return of_entropy.defined() ? gradient.add_(of_entropy) : gradient;
 }
 
-at::Tensor logp_in_pieces(const Weights& weights, const at::Tensor& hidden, const at::Tensor& rows,
-                          const at::Tensor& tokens, const at::Tensor& temperature) {
+at::Tensor logp_in_pieces(const Weights& weights, const at::Tensor& hidden, const at::Tensor& tokens,
+                          const at::Tensor& temperature) {
   const at::NoGradGuard no_gradient;
   std::vector<at::Tensor> pieces;
-  for (std::int64_t begin = 0; begin < rows.size(0); begin += rows_at_once) {
+  for (std::int64_t begin = 0; begin < tokens.size(0); begin += rows_at_once) {
     const auto piece = [&](const at::Tensor& all) { return all.slice(0, begin, begin + rows_at_once); };
-    const at::Tensor logits = logits_of(weights, hidden.index_select(0, piece(rows)));
+    const at::Tensor logits = logits_of(weights, piece(hidden));
     pieces.push_back(TokenLogp(logits, piece(tokens), piece(temperature)).logp());
   }
   return at::cat(pieces);

@@ -25,10 +25,10 @@ class TokenLogp {
 
 struct Weights;
 
-// Log-probs of tokens [rows] whose logits come from these rows of the hidden states; in pieces, so that never all
+// Log-probs of tokens [rows] whose logits come from the hidden states [rows, hidden]; in pieces, so that never all
 // logits are there at once. No graph.
-at::Tensor logp_in_pieces(const Weights& weights, const at::Tensor& hidden, const at::Tensor& rows,
-                          const at::Tensor& tokens, const at::Tensor& temperature);
+at::Tensor logp_in_pieces(const Weights& weights, const at::Tensor& hidden, const at::Tensor& tokens,
+                          const at::Tensor& temperature);
 
 constexpr std::int64_t rows_at_once = 128;  // of logits: 25 MB in float32 for a vocabulary of 49152
 

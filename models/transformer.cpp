@@ -58,22 +58,26 @@ expected<void> check_tensor(const std::string& name, const at::Tensor& tensor, a
 
 }  // namespace
 
-at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack, bool recompute) {
+at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack,
+                         const at::Tensor& rows, bool recompute) {
   at::Tensor hidden = embed(weights.embedding, pack.tokens);
   const Rotary rotary = rotary_of(architecture, pack.positions);
   const bool on_cpu = hidden.is_cpu();
   const at::Tensor mask = on_cpu ? at::Tensor() : mask_of(pack, weights.layers.front().q.scalar_type());
-  const auto run = [=](const Layer& layer, const Pack& of_pack, const at::Tensor& before) {
+  const auto run = [=](const Layer& layer, const Pack& of_pack, const at::Tensor& before, const at::Tensor& wanted) {
     const AttentionInput input = attention_input(architecture, layer, before, rotary);
     const at::Tensor attended = on_cpu ? pack_attention(input, of_pack) : attend(architecture, input, mask);
-    return layer_output(architecture, layer, before, attended);
+    if (!wanted.defined()) return layer_output(architecture, layer, before, attended);
+    return layer_output(architecture, layer, before.index_select(0, wanted), attended.index_select(0, wanted));
   };
-  if (recompute) {
-    const auto kept = std::make_shared<const Pack>(pack);  // the backward pass may come when the caller's is gone
-    for (const Layer& layer : weights.layers)
-      hidden = recomputed(hidden, layer.down, [=](const at::Tensor& before) { return run(layer, *kept, before); });
-  } else {
-    for (const Layer& layer : weights.layers) hidden = run(layer, pack, hidden);
+  // The backward pass may come when the caller's pack is gone.
+  const auto kept = recompute ? std::make_shared<const Pack>(pack) : nullptr;
+  for (const Layer& layer : weights.layers) {
+    // What follows attention goes row by row: the last layer does it for the rows that are asked for.
+    const at::Tensor wanted = &layer == &weights.layers.back() ? rows : at::Tensor();
+    hidden = recompute ? recomputed(hidden, layer.down,
+                                    [=](const at::Tensor& before) { return run(layer, *kept, before, wanted); })
+                       : run(layer, pack, hidden, wanted);
   }
   return rms_norm(hidden, weights.final_norm, architecture.norm_eps);
 }

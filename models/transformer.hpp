@@ -141,10 +141,11 @@ Pack make_pack(std::span<const Sequence> sequences, at::Device device = at::kCPU
 // [total, total] additive attention mask where the pack lies: 0 where row may see column, -inf elsewhere.
 at::Tensor mask_of(const Pack& pack, at::ScalarType dtype);
 
-// Final hidden states [total, hidden], normed, of the weights' dtype. A backward pass adds to the float32 grad() of
-// every weight that requires a gradient; what it needs of the layers is kept, or computed once more (`recompute`).
+// Final hidden states of those rows of the pack (undefined: of all), [rows, hidden], normed, of the weights' dtype. A
+// backward pass adds to the float32 grad() of every weight that requires a gradient; what it needs of the layers is
+// kept, or computed once more (`recompute`).
 at::Tensor hidden_states(const Architecture& architecture, const Weights& weights, const Pack& pack,
-                         bool recompute = false);
+                         const at::Tensor& rows = {}, bool recompute = false);
 
 // Logits [rows, vocab] in float32 of the given hidden rows. Not differentiable: the policy learner knows their
 // gradient.
