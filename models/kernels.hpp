@@ -91,18 +91,23 @@ void rms_norm_backward(const float* x, const T* weight, const float* scale, cons
       });
 }
 
-// dw += sum over rows of dy * x * scale. On one thread: columns are few.
+// dw += sum over rows of dy * x * scale, some columns after the others.
 template <class T>
 void rms_norm_weight_gradient(const float* x, const float* scale, const T* dy, float* dw, std::int64_t rows,
                               std::int64_t size) {
-  const auto loop = MILLRACE_ROW_LOOP {
-    const float* in = x + row * size;
-    const T* g = dy + row * size;
-    const float s = scale[row];
+  constexpr std::int64_t width = 64;  // sums that registers hold
+  over_rows((size + width - 1) / width, rows * width, [=](std::int64_t block) __attribute__((always_inline)) {
+    const std::int64_t begin = block * width, count = std::min(width, size - begin);
+    float sums[width] = {};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const float* in = x + row * size + begin;
+      const T* g = dy + row * size + begin;
+      const float s = scale[row];
 #pragma omp simd
-    for (std::int64_t i = 0; i < size; ++i) dw[i] += widened(g[i]) * in[i] * s;
-  };
-  for (std::int64_t row = 0; row < rows; ++row) loop(row);
+      for (std::int64_t i = 0; i < count; ++i) sums[i] += widened(g[i]) * in[i] * s;
+    }
+    for (std::int64_t i = 0; i < count; ++i) dw[begin + i] += sums[i];
+  });
 }
 
 // y = silu(gate) * up
