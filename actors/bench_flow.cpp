@@ -7,7 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -18,6 +20,7 @@
 #include "actors/scorer.hpp"
 #include "actors/session_host.hpp"
 #include "actors/spawn.hpp"
+#include "runtime/episode.hpp"
 
 namespace millrace {
 
@@ -31,16 +34,22 @@ struct Flow {
   std::atomic<Version> published{0};
 };
 
+void must(const expected<void>& done) {
+  if (!done) throw std::logic_error("bench: " + done.error().message);
+}
+
+FinishedTurn free_turn(Version version) {
+  FinishedTurn turn;
+  turn.tokens.assign(answer_tokens, 'a');
+  turn.logp.assign(answer_tokens, -1.0f);
+  turn.versions.assign(answer_tokens, version);
+  turn.last_weights = version;
+  return turn;
+}
+
 GeneratorActor::behavior_type free_generator(GeneratorActor::pointer, const Flow* flow) {
   return {
-      [=](generate_atom, const TurnRequest&) {
-        FinishedTurn turn;
-        turn.tokens.assign(answer_tokens, 'a');
-        turn.logp.assign(answer_tokens, -1.0f);
-        turn.versions.assign(answer_tokens, flow->published);
-        turn.last_weights = flow->published;
-        return TurnReply(std::move(turn));
-      },
+      [=](generate_atom, const TurnRequest&) { return TurnReply(free_turn(flow->published)); },
       [](weights_atom, const SnapshotPtr&) {},
       [](good_atom) {},
       [](step_atom) {},
@@ -94,34 +103,87 @@ double rate_of(const std::atomic<std::uint64_t>& count, double window_s) {
   return rates[1];
 }
 
+// What trajectories are made of here.
+struct Toy {
+  explicit Toy(const FlowOptions& options) {
+    settings.batch = settings.min_batch = settings.sessions.limit = options.sessions;
+    settings.environment.name = "letters";
+  }
+  Settings settings;
+  std::shared_ptr<const Tokenizer> tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());
+  SpecPtr spec = std::make_shared<const RewardSpec>(
+      RewardSpec::parse(
+          {{"name", "vowels"},
+           {"parts", {{{"name", "vowels"}, {"kind", "letter_share"}, {"weight", 1}, {"letters", "aeiou"}}}}})
+          .value());
+};
+
 double service_rate(const FlowOptions& options, Ledger ledger) {
   Flow flow;
   Metrics metrics;
-  Settings settings;
-  settings.batch = settings.min_batch = settings.sessions.limit = options.sessions;
-  settings.environment.name = "letters";
+  const Toy toy(options);
+  const Settings& settings = toy.settings;
   const auto environments = make_environment_factory(settings.environment);
-  const auto spec = RewardSpec::parse(
-      {{"name", "vowels"},
-       {"parts", {{{"name", "vowels"}, {"kind", "letter_share"}, {"weight", 1}, {"letters", "aeiou"}}}}});
 
   caf::actor_system_config config;
   caf::actor_system system(configure(config));
   const auto gate = system.spawn(gatekeeper, std::make_shared<Ledger>(std::move(ledger)), Version{0}, std::uint64_t{0},
                                  settings, &metrics);
   const auto generator = system.spawn(free_generator, &flow);
-  const auto scores = system.spawn(scorer, Preference(std::make_shared<const RewardSpec>(spec.value())),
-                                   ScorerSetup{"", &metrics, gate, nullptr, nullptr});
+  const auto scores = system.spawn(scorer, Preference(toy.spec), ScorerSetup{"", &metrics, gate, nullptr, nullptr});
   const auto policy = system.spawn(free_policy, gate, &flow);
   const auto value = system.spawn(free_value, gate, policy);
   const auto host = system.spawn(
-      session_host, std::make_shared<const SessionSetup>(SessionSetup{
-                        gate, gate, generator, scores, std::make_shared<const Tokenizer>(Tokenizer::bytes()),
-                        environments.value(), settings, &metrics}));
+      session_host, std::make_shared<const SessionSetup>(SessionSetup{gate, gate, generator, scores, toy.tokenizer,
+                                                                      environments.value(), settings, &metrics}));
   caf::anon_send(value, start_atom_v);
   caf::anon_send(host, start_atom_v);
   const double rate = rate_of(flow.learned, options.window_s);
   end_all(host, value, policy, scores, generator, gate);
+  return rate;
+}
+
+// The same work one after another on this thread, without a message: what one core would do if actors cost nothing.
+double unsent_rate(const FlowOptions& options) {
+  Metrics metrics;
+  const Toy toy(options);
+  const Settings& settings = toy.settings;
+  const auto make_environment = make_environment_factory(settings.environment).value();
+  Gatekeeper gate(settings, 0, Ledger::forgetful(), metrics);
+  std::vector<TrajectoryId> running;
+  const auto session = [&](TrajectoryId id) {
+    const auto environment = make_environment();
+    Episode episode(*toy.tokenizer, settings.environment, settings.model.max_context);
+    must(episode.begin(environment->reset(id).value()));
+    const std::string answer = episode.add_turn(free_turn(gate.learner_version()), Sampling{});
+    must(episode.observe(environment->step(answer).value()));
+    Score score = toy.spec->score(episode.answer(), episode.expected_answer());
+    Trajectory trajectory = episode.finish(Ending::terminated);
+    trajectory.id = id;
+    trajectory.score = std::move(score);
+    trajectory.sequence.rewards.back() += static_cast<float>(trajectory.score.total);
+    gate.submit(std::move(trajectory), Outcome::queued, "");
+  };
+  std::atomic<std::uint64_t> learned{0};
+  std::atomic<bool> over = false;
+  std::thread core([&] {
+    while (!over) {
+      while (const TrajectoryId id = gate.acquire()) running.push_back(id);
+      for (const TrajectoryId id : std::exchange(running, {})) session(id);
+      for (bool last = false; !last;) {
+        const Taken taken = gate.take(1, 0);
+        for (const TrajectoryPtr& trajectory : taken.trajectories) {
+          const std::vector<float> advantages(trajectory->sequence.tokens.size());
+          ++learned;
+        }
+        last = taken.last;
+      }
+      gate.published(gate.learner_version() + 1);
+    }
+  });
+  const double rate = rate_of(learned, options.window_s);
+  over = true;
+  core.join();
   return rate;
 }
 
@@ -189,11 +251,13 @@ expected<double> durable_rate(const FlowOptions& options) {
 }  // namespace
 
 expected<std::vector<Figure>> bench_flow(const FlowOptions& options) {
-  const double bare = bare_rate(options), rate = service_rate(options, Ledger::forgetful());
+  const double bare = bare_rate(options), unsent = unsent_rate(options);
+  const double rate = service_rate(options, Ledger::forgetful());
   const expected<double> durable = durable_rate(options);
   if (!durable) return tl::unexpected(durable.error());
-  return std::vector<Figure>{{"flow", rate, "trajectories/s", rate / bare},
-                             {"flow_durable", *durable, "trajectories/s", *durable / bare},
+  return std::vector<Figure>{{"flow", rate, "trajectories/s", rate / unsent},
+                             {"flow_durable", *durable, "trajectories/s", *durable / unsent},
+                             {"without_messages", unsent, "trajectories/s"},
                              {"bare_hops", bare, "trajectories/s"}};
 }
 

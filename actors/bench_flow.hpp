@@ -14,7 +14,8 @@ struct FlowOptions {
 
 // Session, scorer and gatekeeper are those of `serve`, with gate and metrics; generator and learners cost nothing.
 // Every trajectory is built anew, about 1 KB, and travels alone. With a forgetful ledger, then with a durable one.
-// The limit is what CAF itself delivers on this machine: three bare hops with as much to carry.
+// The limit is what one core does of the same work without a message; beside it stands what CAF delivers without the
+// work, three bare hops with as much to carry.
 // Errors: no folder for the durable ledger.
 expected<std::vector<Figure>> bench_flow(const FlowOptions& options);
 

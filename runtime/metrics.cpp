@@ -62,9 +62,6 @@ struct Metrics::State : MetricFamilies {
     const double sum = std::accumulate(rewards.begin(), rewards.end(), 0.0);
     if (!rewards.empty())
       reward_mean.at({std::to_string(reward_window)}).Set(sum / static_cast<double>(rewards.size()));
-    show_recovery();
-  }
-  void show_recovery() {
     recovery_steps.Set(static_cast<double>(recovery.steps()));
     recovery_seconds.Set(recovery.seconds());
     recovering.Set(recovery.recovering() ? 1 : 0);

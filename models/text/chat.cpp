@@ -58,15 +58,13 @@ expected<MarkedText> render_messages(const Tokenizer& tokenizer, const std::vect
 }
 
 expected<Tokens> encode_conversation(const Tokenizer& tokenizer, const Conversation& conversation) {
-  const auto text = render_conversation(tokenizer, conversation);
-  if (!text) return tl::unexpected(text.error());
-  return tokenizer.encode_marked(*text);
+  return render_conversation(tokenizer, conversation).map([&](const auto& text) {
+    return tokenizer.encode_marked(text);
+  });
 }
 
 expected<Tokens> encode_chat(const Tokenizer& tokenizer, const std::vector<Message>& messages) {
-  const auto text = render_messages(tokenizer, messages);
-  if (!text) return tl::unexpected(text.error());
-  return tokenizer.encode_marked(*text);
+  return render_messages(tokenizer, messages).map([&](const auto& text) { return tokenizer.encode_marked(text); });
 }
 
 expected<Tokens> encode_observation(const Tokenizer& tokenizer, const Message& observation, bool turn_ended) {

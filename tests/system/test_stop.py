@@ -72,12 +72,15 @@ class Stop(unittest.TestCase):
     def test_the_second_signal_ends_it_at_once(self):
         folder = Path(tempfile.mkdtemp(prefix="millrace-test-"))
         self.addCleanup(shutil.rmtree, folder)
-        with Service("--set", "checkpoint.every_steps=2", state=folder / "state") as service:
+        # A drain waits for the sessions that run: these write some hundred tokens each.
+        long_turns = ("model.max_context=4096", "generation.max_tokens=4000")
+        sets = [word for value in (*long_turns, "checkpoint.every_steps=2") for word in ("--set", value)]
+        with Service(*sets, state=folder / "state") as service:
             service.wait_for_steps(4)
             begun = time.monotonic()
             while service.process.poll() is None and time.monotonic() - begun < 20:
                 service.process.send_signal(signal.SIGTERM)  # two that come before the first is read are one
-                time.sleep(0.01)  # a drain takes longer: it writes a checkpoint
+                time.sleep(0.01)
             self.assertNotEqual(service.process.wait(1), 0)
             self.assertLess(time.monotonic() - begun, 3)
         with Service("--steps", "1", state=folder / "state") as service:
