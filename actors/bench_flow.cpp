@@ -143,14 +143,13 @@ double service_rate(const FlowOptions& options, Ledger ledger) {
   return rate;
 }
 
-// The same work one after another on this thread, without a message: what one core would do if actors cost nothing.
+// The same work one after another on one thread, without a message: what one core would do if actors cost nothing.
 double unsent_rate(const FlowOptions& options) {
   Metrics metrics;
   const Toy toy(options);
   const Settings& settings = toy.settings;
   const auto make_environment = make_environment_factory(settings.environment).value();
   Gatekeeper gate(settings, 0, Ledger::forgetful(), metrics);
-  std::vector<TrajectoryId> running;
   const auto session = [&](TrajectoryId id) {
     const auto environment = make_environment();
     Episode episode(*toy.tokenizer, settings.environment, settings.model.max_context);
@@ -168,8 +167,9 @@ double unsent_rate(const FlowOptions& options) {
   std::atomic<bool> over = false;
   std::thread core([&] {
     while (!over) {
+      std::vector<TrajectoryId> running;
       while (const TrajectoryId id = gate.acquire()) running.push_back(id);
-      for (const TrajectoryId id : std::exchange(running, {})) session(id);
+      for (const TrajectoryId id : running) session(id);
       for (bool last = false; !last;) {
         const Taken taken = gate.take(1, 0);
         for (const TrajectoryPtr& trajectory : taken.trajectories) {

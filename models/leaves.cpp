@@ -18,9 +18,9 @@ void Leaves::add_into(std::vector<at::Tensor> gradients) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) leaves_[i].mutable_grad() = gradients_.at(i);
 }
 
-std::vector<at::Tensor> Leaves::take_gradients() {
+void Leaves::release_gradients() {
   for (const at::Tensor& leaf : leaves_) leaf.mutable_grad().reset();
-  return std::exchange(gradients_, {});
+  gradients_.clear();
 }
 
 void Leaves::follow(const std::vector<at::Tensor>& parameters) {

@@ -14,8 +14,8 @@ class Leaves {
 
   // Gradients are added up in these tensors from now on, one for each leaf, beginning with zero.
   void add_into(std::vector<at::Tensor> gradients);
-  // Hands them over; nothing may be added before the next add_into.
-  std::vector<at::Tensor> take_gradients();
+  // They belong to others again; nothing may be added before the next add_into.
+  void release_gradients();
 
   // After an update: leaves follow their parameters, given in the order of `add`. They share the memory of those that
   // have the leaf's dtype and copy the others. Gradients stay.

@@ -81,7 +81,7 @@ struct PolicyLearner::State {
 
   // After the coming weights have been written where the gradient was.
   SnapshotPtr publish(Version version) {
-    leaves.take_gradients();
+    leaves.release_gradients();
     const auto snapshot = std::make_shared<const Snapshot>(version, current->architecture, std::move(coming.weights),
                                                            std::move(coming.narrow));
     const std::vector<at::Tensor> masters = tensors_of(snapshot->weights, tied());
@@ -207,27 +207,7 @@ PolicySums PolicyLearner::accumulate(std::span<const Sequence> sequences,
 }
 
 std::vector<std::vector<float>> PolicyLearner::log_probs(std::span<const Sequence> sequences) const {
-  const State& s = *state_;
-  const at::NoGradGuard no_gradient;
-  std::vector<std::vector<float>> result;
-  std::size_t actions_in_all = 0;
-  for (const Sequence& sequence : sequences) {
-    check_shape(sequence);
-    result.emplace_back(sequence.tokens.size(), 0.0f);
-    actions_in_all += action_count(sequence);
-  }
-  if (actions_in_all == 0) return result;
-  const Pack pack = make_pack(sequences, s.compute.device);
-  const Actions actions = actions_of(pack, sequences);
-  const at::Tensor hidden = hidden_states(s.current->architecture, s.weights, pack, actions.rows);
-  const at::Tensor logp = logp_of(s.weights, hidden, actions).cpu().contiguous();
-  const auto* next = logp.const_data_ptr<float>();
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    for (std::size_t t = 0; t < sequences[i].mask.size(); ++t) {
-      if (sequences[i].mask[t]) result[i][t] = *next++;
-    }
-  }
-  return result;
+  return log_probs_of(state_->current->architecture, state_->weights, sequences);
 }
 
 PolicyStep PolicyLearner::step(Version next) {

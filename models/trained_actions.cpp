@@ -1,6 +1,9 @@
 #include "models/trained_actions.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include "models/actions.hpp"
+#include "models/token_logp.hpp"
 
 namespace millrace {
 
@@ -40,6 +43,30 @@ Actions actions_of(const Pack& pack, std::span<const Sequence> sequences,
   actions.objective.length = per_action<float>(sequences, device, [&](auto i, auto) { return lengths[i]; });
   actions.objective.rewarded = per_action<float>(sequences, device, [&](auto i, auto) { return rewarded[i]; });
   return actions;
+}
+
+std::vector<std::vector<float>> log_probs_of(const Architecture& architecture, const Weights& weights,
+                                             std::span<const Sequence> sequences) {
+  const at::NoGradGuard no_gradient;
+  std::vector<std::vector<float>> result;
+  std::size_t actions_in_all = 0;
+  for (const Sequence& sequence : sequences) {
+    check_shape(sequence);
+    result.emplace_back(sequence.tokens.size(), 0.0f);
+    actions_in_all += action_count(sequence);
+  }
+  if (actions_in_all == 0) return result;
+  const Pack pack = make_pack(sequences, weights.embedding.device());
+  const Actions actions = actions_of(pack, sequences);
+  const at::Tensor hidden = hidden_states(architecture, weights, pack, actions.rows);
+  const at::Tensor logp = logp_in_pieces(weights, hidden, actions.tokens, actions.temperature).cpu().contiguous();
+  const auto* next = logp.const_data_ptr<float>();
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    for (std::size_t t = 0; t < sequences[i].mask.size(); ++t) {
+      if (sequences[i].mask[t]) result[i][t] = *next++;
+    }
+  }
+  return result;
 }
 
 at::Tensor mean_of_sequence(const at::Tensor& numbers, std::span<const Sequence> sequences) {

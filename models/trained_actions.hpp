@@ -37,6 +37,11 @@ Actions actions_of(const Pack& pack, std::span<const Sequence> sequences);
 Actions actions_of(const Pack& pack, std::span<const Sequence> sequences,
                    std::span<const std::vector<float>> advantages);
 
+// Log-probs of the action tokens under these weights, [tokens] of each sequence at its temperature, in float32; 0 where
+// mask is 0. No graph.
+std::vector<std::vector<float>> log_probs_of(const Architecture& architecture, const Weights& weights,
+                                             std::span<const Sequence> sequences);
+
 // Each action's mean over its own trajectory.
 at::Tensor mean_of_sequence(const at::Tensor& numbers, std::span<const Sequence> sequences);
 
