@@ -60,6 +60,10 @@ void start_session(Self self, const std::shared_ptr<const SessionSetup>& setup, 
   self->send(actor, start_atom_v, id);
 }
 
+// So many asks wait at the gate at any time: with one, each permit would be a way there and back after the one before.
+constexpr int asks_ahead = 64;
+
+// Every permit that is given is followed by the next ask.
 void ask_for_permit(Self self, const std::shared_ptr<const SessionSetup>& setup) {
   self->request(setup->gatekeeper, caf::infinite, permit_atom_v)
       .then(
@@ -91,7 +95,7 @@ SessionHostActor::behavior_type session_host(Self self, std::shared_ptr<const Se
         if (over) self->state.resting.push_back(std::move(over.mapped().session));
       },
       [self, setup](start_atom) {
-        ask_for_permit(self, setup);
+        for (int ask = 0; ask < asks_ahead; ++ask) ask_for_permit(self, setup);
         self->send(self, expire_atom_v);
       },
       [self, setup](expire_atom) {
