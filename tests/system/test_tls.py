@@ -46,13 +46,18 @@ class Tls(unittest.TestCase):
         connection.close()
 
     def test_a_stream(self):
-        body = {"messages": [{"role": "user", "content": "say:"}], "max_tokens": 40, "stream": True}
+        """It arrives whole: as many tokens as it says at its end; how many these are is the policy's own."""
+        body = {"messages": [{"role": "user", "content": "say:"}], "max_tokens": 40, "stream": True,
+                "stream_options": {"include_usage": True}, "return_token_ids": True}
         request = urllib.request.Request(f"https://localhost:{self.port}/v1/chat/completions", json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, context=self.context, timeout=20) as response:
-            lines = response.read().decode().splitlines()
-        self.assertEqual(lines[-2], "data: [DONE]")
-        self.assertGreater(len(lines), 20)
+            *events, done = [line.removeprefix("data: ") for line in response.read().decode().splitlines() if line]
+        self.assertEqual(done, "[DONE]")
+        chunks = [json.loads(event) for event in events]
+        tokens = [token for chunk in chunks for choice in chunk["choices"] for token in choice.get("token_ids") or []]
+        self.assertGreater(len(tokens), 0)
+        self.assertEqual(len(tokens), chunks[-1]["usage"]["completion_tokens"])
 
     def test_who_speaks_otherwise_is_refused(self):
         with socket.create_connection(("localhost", self.port)) as plain:
