@@ -134,7 +134,7 @@ double service_rate(const FlowOptions& options, Ledger ledger) {
   const auto policy = system.spawn(free_policy, gate, &flow);
   const auto value = system.spawn(free_value, gate, policy);
   const auto host = system.spawn(
-      session_host, std::make_shared<const SessionSetup>(SessionSetup{gate, gate, generator, scores, toy.tokenizer,
+      session_host, std::make_shared<const SessionSetup>(SessionSetup{gate, generator, scores, toy.tokenizer,
                                                                       environments.value(), settings, &metrics}));
   caf::anon_send(value, start_atom_v);
   caf::anon_send(host, start_atom_v);
@@ -188,12 +188,13 @@ double unsent_rate(const FlowOptions& options) {
 }
 
 // What bare hops share: where they begin, and how many trajectories came to their end.
+using HopActor = caf::typed_actor<caf::reacts_to<submit_atom, FinishedSession>>;
 struct Hops {
   FreeValue source;
   std::atomic<std::uint64_t> arrived{0};
 };
 
-FreeValue::behavior_type hop_source(FreeValue::pointer self, SubmissionsActor next) {
+FreeValue::behavior_type hop_source(FreeValue::pointer self, HopActor next) {
   return {[=](start_atom) {
     constexpr std::size_t tokens = answer_tokens + 16;
     FinishedSession session;
@@ -207,11 +208,11 @@ FreeValue::behavior_type hop_source(FreeValue::pointer self, SubmissionsActor ne
   }};
 }
 
-SubmissionsActor::behavior_type hop(SubmissionsActor::pointer self, SubmissionsActor next) {
+HopActor::behavior_type hop(HopActor::pointer self, HopActor next) {
   return {[=](submit_atom, FinishedSession& session) { self->send(next, submit_atom_v, std::move(session)); }};
 }
 
-SubmissionsActor::behavior_type hop_end(SubmissionsActor::pointer self, Hops* hops) {
+HopActor::behavior_type hop_end(HopActor::pointer self, Hops* hops) {
   return {[=](submit_atom, FinishedSession&) {
     ++hops->arrived;
     self->send(hops->source, start_atom_v);

@@ -1,8 +1,6 @@
 #include "actors/evaluator.hpp"
 
 #include "actors/exceptions.hpp"
-#include "actors/session.hpp"
-#include "actors/timespan.hpp"
 
 namespace millrace {
 
@@ -12,9 +10,13 @@ using Self = EvaluatorActor::stateful_pointer<EvaluatorState>;
 
 constexpr TrajectoryId first_task = TrajectoryId{1} << 40;  // episodes that training does not come to
 
-void answer_when_done(Self self) {
-  auto& state = self->state;
-  if (!state.asked || !state.live.empty()) return;
+// Permits for the tasks that have not begun, and the answer when all are done.
+void serve(EvaluatorState& state) {
+  if (!state.asked) return;
+  while (state.begun < state.tasks && state.permits.wanted()) {
+    state.permits.give(first_task + static_cast<TrajectoryId>(state.begun++));
+  }
+  if (static_cast<int>(state.finished.size()) + state.failed < state.tasks) return;
   std::vector<std::vector<float>> start_logp;
   for (const Trajectory& trajectory : state.finished) {
     start_logp.push_back(state.start_policy->log_probs(trajectory.sequence));
@@ -26,6 +28,22 @@ void answer_when_done(Self self) {
   state.asked.reset();
 }
 
+void submit(EvaluatorState& state, FinishedSession& session) {
+  if (!state.permits.take_back(session.trajectory.id)) return;
+  if (session.outcome == Outcome::queued) {
+    state.finished.push_back(std::move(session.trajectory));
+  } else {
+    ++state.failed;
+  }
+  serve(state);
+}
+
+Permits::Promise want_permit(Self self, Permits::Turn turn) {
+  auto promise = self->make_response_promise<TrajectoryId>();
+  self->state.permits.ask(promise, caf::actor_cast<caf::actor_addr>(self->current_sender()), turn);
+  return promise;
+}
+
 }  // namespace
 
 const char* EvaluatorState::name = "evaluator";
@@ -35,24 +53,26 @@ EvaluatorActor::behavior_type evaluator(Self self, std::shared_ptr<const Model> 
   die_of_exceptions(self, EvaluatorState::name);
   use_threads(threads);
   self->state.start_policy.emplace(start->weights);
-  sessions.submissions = caf::actor_cast<SubmissionsActor>(self);
+  self->state.tasks = sessions.settings.evaluation.tasks;
+  sessions.permits = caf::actor_cast<PermitsActor>(self);
   sessions.settings.recipe.grouping.size = 1;  // a task each
   const auto setup = std::make_shared<const SessionSetup>(std::move(sessions));
   self->set_down_handler([self](const caf::down_msg& down) {
-    auto& state = self->state;
-    if (state.live.erase(down.source.id()) == 0) return;
-    if (down.reason) ++state.failed;  // else it has submitted its trajectory itself, as expired
-    answer_when_done(self);
-  });
-  self->set_exit_handler([self](const caf::exit_msg& exit) {
-    for (const auto& [id, session] : self->state.live) self->send_exit(session, exit.reason);
-    self->quit(exit.reason);
+    self->state.failed += static_cast<int>(self->state.permits.bury(down.source).size());
+    serve(self->state);
   });
   return {
-      [self](done_atom) {
-        auto over = self->state.live.extract(self->current_sender()->id());
-        if (over) self->send_exit(over.mapped(), caf::exit_reason::user_shutdown);
-        answer_when_done(self);
+      [self](permit_atom) {
+        auto promise = want_permit(self, Permits::Turn::first);
+        self->monitor(self->current_sender());
+        serve(self->state);
+        return promise;
+      },
+      [self](submit_atom, FinishedSession& session) { submit(self->state, session); },
+      [self](submit_atom, permit_atom, FinishedSession& session) {
+        auto promise = want_permit(self, Permits::Turn::next);
+        submit(self->state, session);
+        return promise;
       },
       [self, setup](evaluate_atom, Version version) {
         auto& state = self->state;
@@ -61,26 +81,16 @@ EvaluatorActor::behavior_type evaluator(Self self, std::shared_ptr<const Model> 
           promise.deliver(Evaluation{});
           return promise;
         }
+        if (!state.host) {
+          state.host = self->spawn<caf::linked>(session_host, setup);
+          self->send(state.host, start_atom_v);
+        }
         state.asked = promise;
         state.version = version;
+        state.begun = state.failed = 0;
         state.finished.clear();
-        state.failed = 0;
-        for (int task = 0; task < setup->settings.evaluation.tasks; ++task) {
-          const TrajectoryId id = first_task + static_cast<TrajectoryId>(task);
-          const SessionActor started = self->spawn<caf::monitored>(session, setup);
-          state.live.emplace(started.id(), started);
-          self->send(started, start_atom_v, id);
-          self->delayed_send(started, timespan_of(setup->settings.environment.deadline_s), expire_atom_v);
-        }
+        serve(state);
         return promise;
-      },
-      [self](submit_atom, FinishedSession& session) {
-        auto& state = self->state;
-        if (session.outcome == Outcome::queued) {
-          state.finished.push_back(std::move(session.trajectory));
-        } else {
-          ++state.failed;
-        }
       },
   };
 }

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 
+#include <caf/exit_reason.hpp>
+
 #include "actors/exceptions.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/clock.hpp"
@@ -34,25 +36,26 @@ void GatekeeperState::serve() {
     waiting_learners.front().promise.deliver(std::move(taken));
     waiting_learners.pop_front();
   }
-  while (!waiting_sessions.empty() && gate->may_start()) {
-    const TrajectoryId id = gate->acquire();
-    permits.emplace(id, waiting_sessions.front().asker);
-    waiting_sessions.front().promise.deliver(id);
-    waiting_sessions.pop_front();
-  }
+  while (permits.wanted() && gate->may_start()) permits.give(gate->acquire());
+  for (std::size_t refused = permits.newly_waiting(); refused > 0; --refused) gate->acquire();  // it counts why
   give_order();
   answer_drains();
 }
 
-caf::actor_addr GatekeeperState::watch_asker(GatekeeperActor::stateful_pointer<GatekeeperState> self) {
+Permits::Promise GatekeeperState::want_permit(GatekeeperActor::stateful_pointer<GatekeeperState> self,
+                                              Permits::Turn turn) {
   const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
-  if (askers.insert(asker).second) self->monitor(asker);
-  return asker;
+  if (turn != Permits::Turn::next && askers.insert(asker).second) self->monitor(asker);
+  auto promise = self->make_response_promise<TrajectoryId>();
+  permits.ask(promise, asker, turn);
+  return promise;
 }
 
-void GatekeeperState::submit(FinishedSession& session) {
-  // One whose permit has come back already, with its host: it is as if the session had never been.
-  if (permits.erase(session.trajectory.id) == 0) return;
+void GatekeeperState::submit(GatekeeperActor::stateful_pointer<GatekeeperState> self, FinishedSession& session) {
+  // One whose permit has come back already, as its actor died or hung: it is as if the session had never been.
+  if (!permits.take_back(session.trajectory.id)) return;
+  // Whatever else has come in by the time this message to itself is read shares one commit with it.
+  if (arrived.empty()) self->send(self, commit_atom_v);
   arrived.push_back(std::move(session));
 }
 
@@ -66,18 +69,16 @@ Gatekeeper& GatekeeperState::up_to_date() {
   return *gate;
 }
 
-void GatekeeperState::asker_died(const caf::actor_addr& asker) {
-  std::erase_if(waiting_sessions, [&](const WantedPermit& wanted) { return wanted.asker == asker; });
-  std::vector<TrajectoryId> lost;
-  for (const auto& [id, holder] : permits) {
-    if (holder == asker) lost.push_back(id);
-  }
-  for (const TrajectoryId id : lost) {
-    FinishedSession session;
-    session.trajectory.id = id;
-    session.outcome = Outcome::aborted;
-    session.reason = "whoever kept the session died";
-    submit(session);
+void GatekeeperState::asker_died(const caf::down_msg& down, const std::string& environment) {
+  askers.erase(down.source);
+  for (const Permits::Lost& lost : permits.bury(down.source)) {
+    const bool of_live = lost.turn == Permits::Turn::live;
+    const bool of_itself = !of_live && down.reason != caf::exit_reason::kill;  // not with its host
+    FinishedSession& session = arrived.emplace_back();
+    session.trajectory.id = lost.id;
+    session.trajectory.environment = of_live ? live_environment : environment;
+    session.outcome = of_itself ? Outcome::env_failed : Outcome::aborted;
+    session.reason = of_itself ? "session died" : "whoever kept the session died";
   }
   commit();
 }
@@ -104,35 +105,28 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
   if (steps > 0) state.gate->limit_steps(steps);
   // A step that waits for stragglers is looked at again once a second; max_wait_s is seconds to minutes.
   self->delayed_send(self, std::chrono::seconds(1), expire_atom_v);
-  self->set_down_handler([self](const caf::down_msg& down) {
-    self->state.askers.erase(down.source);
-    self->state.asker_died(down.source);
-    self->state.serve();
+  self->set_down_handler([self, environment = settings.environment.name](const caf::down_msg& down) {
+    self->state.asker_died(down, environment);
   });
   return {
       [self](permit_atom) {
-        const auto asker = self->state.watch_asker(self);
-        auto promise = self->make_response_promise<TrajectoryId>();
-        if (const TrajectoryId id = self->state.gate->acquire()) {
-          self->state.permits.emplace(id, asker);
-          promise.deliver(id);
-        } else {
-          self->state.waiting_sessions.push_back({promise, asker});
-        }
-        return promise;
-      },
-      [self](permit_atom, live_atom) {
-        const auto asker = self->state.watch_asker(self);
-        auto promise = self->make_response_promise<TrajectoryId>();
-        self->state.waiting_sessions.push_front({promise, asker});
+        auto promise = self->state.want_permit(self, Permits::Turn::first);
         self->state.serve();
         return promise;
       },
       [self, metrics](submit_atom, FinishedSession& session) {
         report_mailbox(self, *metrics);
-        // Whatever else has come in by the time this message to itself is read shares one commit with it.
-        if (self->state.arrived.empty()) self->send(self, commit_atom_v);
-        self->state.submit(session);
+        self->state.submit(self, session);
+      },
+      [self, metrics](submit_atom, permit_atom, FinishedSession& session) {
+        report_mailbox(self, *metrics);
+        self->state.submit(self, session);
+        return self->state.want_permit(self, Permits::Turn::next);
+      },
+      [self](permit_atom, live_atom) {
+        auto promise = self->state.want_permit(self, Permits::Turn::live);
+        self->state.serve();
+        return promise;
       },
       [self](commit_atom) { self->state.commit(); },
       [self](take_atom, int max) {

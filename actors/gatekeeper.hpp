@@ -2,10 +2,10 @@
 // The actor around runtime/gatekeeper.hpp: whoever asks for a permit or for trajectories waits here until there are
 // any.
 #include <deque>
-#include <map>
 #include <optional>
 #include <set>
 
+#include "actors/permits.hpp"
 #include "actors/protocol/interfaces.hpp"
 
 namespace millrace {
@@ -17,13 +17,8 @@ struct GatekeeperState {
   };
 
   std::unique_ptr<Gatekeeper> gate;
-  struct WantedPermit {
-    caf::typed_response_promise<TrajectoryId> promise;
-    caf::actor_addr asker;
-  };
-  std::deque<WantedPermit> waiting_sessions;
-  std::set<caf::actor_addr> askers;                 // watched, so that their permits come back
-  std::map<TrajectoryId, caf::actor_addr> permits;  // given out and not come back, with who has them
+  Permits permits;
+  std::set<caf::actor_addr> askers;  // watched
   std::deque<Wanted> waiting_learners;
 
   // Checkpoints: one order at a time.
@@ -43,17 +38,18 @@ struct GatekeeperState {
   std::optional<CheckpointOrder> working;  // what the checkpointer is at
 
   void serve();  // answers all who can be answered now
-  // Whoever has sent the message at hand. From now on its death brings its permits back.
-  caf::actor_addr watch_asker(GatekeeperActor::stateful_pointer<GatekeeperState> self);
+  // For whoever has sent the message at hand. From now on its death brings its permits back.
+  Permits::Promise want_permit(GatekeeperActor::stateful_pointer<GatekeeperState> self, Permits::Turn turn);
   void give_order();
   void checkpointer_begins();
   void want_rollback(Version version, CheckpointPromise promise);
   void order_done(const CheckpointDone& done);
   void answer_drains();
-  void submit(FinishedSession& session);
-  void commit();                                  // all that has arrived
-  Gatekeeper& up_to_date();                       // with all that was brought before the message at hand
-  void asker_died(const caf::actor_addr& asker);  // its permits come back
+  void submit(GatekeeperActor::stateful_pointer<GatekeeperState> self, FinishedSession& session);
+  void commit();             // all that has arrived
+  Gatekeeper& up_to_date();  // with all that was brought before the message at hand
+  // Its permits come back.
+  void asker_died(const caf::down_msg& down, const std::string& environment);
   CheckpointReply recover();
   GateStatus status() const;
   static const char* name;

@@ -38,9 +38,10 @@ Score with_environment_reward(Score score, const Sequence& sequence) {
   return score;
 }
 
-// The end of every session: the gatekeeper learns what became of it, and with that its permit is free again.
-void submit(Self self, Ending ending, Outcome outcome, const std::string& reason, const Score& score = {}) {
+// The end of every session.
+FinishedSession finish(Self self, Ending ending, Outcome outcome, const std::string& reason, const Score& score = {}) {
   LiveSession live = *std::exchange(self->state.live, std::nullopt);
+  self->state.watch->ends();
   FinishedSession finished;
   finished.trajectory = live.episode.finish(ending);
   finished.trajectory.id = live.id;
@@ -57,15 +58,33 @@ void submit(Self self, Ending ending, Outcome outcome, const std::string& reason
     finished.reason = reason;
   }
   finished.outcome = outcome;
-  self->send(self->state.setup->submissions, submit_atom_v, std::move(finished));
-  if (live.owner) self->send(live.owner, done_atom_v);
+  return finished;
+}
+
+void begin(Self self, TrajectoryId id);
+
+// Whoever gave the permit learns what became of it; when there is another one, the next session begins.
+void submit(Self self, FinishedSession finished) {
+  self->request(self->state.setup->permits, caf::infinite, submit_atom_v, permit_atom_v, std::move(finished))
+      .then([self](TrajectoryId next) { begin(self, next); }, [self](const caf::error& gone) { self->quit(gone); });
+}
+
+void ask_for_first_permit(Self self) {
+  const auto host = caf::actor_cast<SessionHostActor>(self->current_sender());
+  self->request(self->state.setup->permits, caf::infinite, permit_atom_v)
+      .then(
+          [self, host](TrajectoryId first) {
+            self->send(host, permit_atom_v);
+            begin(self, first);
+          },
+          [self](const caf::error& gone) { self->quit(gone); });
 }
 
 void fail_environment(Self self, const Error& error) {
   const std::string& environment = self->state.setup->settings.environment.name;
   log_warning("session", "environment " + environment + ": " + error.message);
   self->state.setup->metrics->environment_error(environment, "error");
-  submit(self, Ending::failed, Outcome::env_failed, error.message);
+  submit(self, finish(self, Ending::failed, Outcome::env_failed, error.message));
 }
 
 void ask_for_score(Self self, Ending ending);
@@ -74,9 +93,9 @@ void ask_for_turn(Self self);
 void begin(Self self, TrajectoryId id) {
   const SessionSetup& setup = *self->state.setup;
   const Settings& settings = setup.settings;
+  self->state.watch->begins(id, self->clock().now());
   LiveSession& live = self->state.live.emplace(
       LiveSession{.id = id,
-                  .owner = caf::actor_cast<SessionOwnerActor>(self->current_sender()),
                   .environment = setup.make_environment(),
                   .episode = {*setup.tokenizer, settings.environment, settings.model.max_context},
                   .sampling = sampling_for(settings, id),
@@ -113,10 +132,11 @@ void ask_for_turn(Self self) {
           [self](const TurnReply& reply) {
             if (reply) return answer_turn(self, *reply);
             const bool died = reply.error().message == generator_died;
-            submit(self, Ending::failed, died ? Outcome::aborted : Outcome::invalid, reply.error().message);
+            const Outcome outcome = died ? Outcome::aborted : Outcome::invalid;
+            submit(self, finish(self, Ending::failed, outcome, reply.error().message));
           },
           [self](const caf::error& error) {
-            submit(self, Ending::failed, Outcome::aborted, "generator: " + caf::to_string(error));
+            submit(self, finish(self, Ending::failed, Outcome::aborted, "generator: " + caf::to_string(error)));
           });
 }
 
@@ -130,11 +150,11 @@ void ask_for_score(Self self, Ending ending) {
           [self, ending](const ScoreReply& reply) {
             LiveSession& scored = *self->state.live;
             scored.seconds.score += scored.lap();
-            if (!reply) return submit(self, ending, Outcome::score_failed, reply.error().message);
-            submit(self, ending, Outcome::queued, "", *reply);
+            submit(self, reply ? finish(self, ending, Outcome::queued, "", *reply)
+                               : finish(self, ending, Outcome::score_failed, reply.error().message));
           },
           [self, ending](const caf::error& error) {
-            submit(self, ending, Outcome::score_failed, "scorer: " + caf::to_string(error));
+            submit(self, finish(self, ending, Outcome::score_failed, "scorer: " + caf::to_string(error)));
           });
 }
 
@@ -149,21 +169,21 @@ double LiveSession::lap() {
   return seconds_since;
 }
 
-SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetup> setup) {
+SessionActor::behavior_type session(Self self, std::shared_ptr<const SessionSetup> setup,
+                                    std::shared_ptr<SessionWatch> watch) {
   die_of_exceptions(self, SessionState::name);
   self->state.setup = std::move(setup);
+  self->state.watch = std::move(watch);
   return {
-      [self](start_atom, TrajectoryId id) { begin(self, id); },
-      [self](expire_atom) {
-        auto& live = self->state.live;
-        if (!live) return;      // it ended just before
-        live->owner = nullptr;  // there is no next session here: an answer may still be on its way to this one
-        if (live->scoring) {
-          submit(self, Ending::failed, Outcome::score_failed, "no score before the deadline");
-        } else {
-          submit(self, Ending::failed, Outcome::expired, "deadline");
-        }
-        self->quit();
+      [self](start_atom) { ask_for_first_permit(self); },
+      [self](expire_atom, TrajectoryId id) {
+        const auto& live = self->state.live;
+        if (!live || live->id != id) return;  // it ended just before
+        FinishedSession late = live->scoring
+                                   ? finish(self, Ending::failed, Outcome::score_failed, "no score before the deadline")
+                                   : finish(self, Ending::failed, Outcome::expired, "deadline");
+        self->send(self->state.setup->permits, submit_atom_v, std::move(late));
+        self->quit();  // there is no next session here: an answer may still be on its way to this one
       },
   };
 }

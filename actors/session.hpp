@@ -1,7 +1,8 @@
 #pragma once
 // Sessions, one after another. Each asks the generator for a turn, hands the turn to its environment, and so on until
-// the end; then it has the answer scored and submits the trajectory. Whatever goes wrong is submitted, too, with its
-// reason. The actor stays for the next session: an actor's birth and death cost as much as the rest of a short one.
+// the end; then it has the answer scored and submits the trajectory, which asks for the next permit. Whatever goes
+// wrong is submitted, too, with its reason. The actor stays for the next session: an actor's birth and death cost as
+// much as the rest of a short one.
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -14,7 +15,6 @@ namespace millrace {
 
 struct LiveSession {
   TrajectoryId id = 0;
-  SessionOwnerActor owner;  // hears of its end
   std::unique_ptr<Environment> environment;
   Episode episode;
   Sampling sampling;
@@ -28,11 +28,12 @@ struct LiveSession {
 
 struct SessionState {
   std::shared_ptr<const SessionSetup> setup;
+  std::shared_ptr<SessionWatch> watch;
   std::optional<LiveSession> live;
   static const char* name;
 };
 
 SessionActor::behavior_type session(SessionActor::stateful_pointer<SessionState> self,
-                                    std::shared_ptr<const SessionSetup> setup);
+                                    std::shared_ptr<const SessionSetup> setup, std::shared_ptr<SessionWatch> watch);
 
 }  // namespace millrace

@@ -1,10 +1,10 @@
 #pragma once
-// Keeps as many sessions alive as the gate permits: a permit, a session; a session that dies gives its permit back.
+// Keeps as many sessions alive as there are permits for: whenever the newest one has its first permit, the next one
+// comes in. Ends those that are late, leaves those that hang, replaces those that die.
 #include <map>
-#include <vector>
+#include <mutex>
 
 #include <caf/actor_clock.hpp>
-#include <caf/send.hpp>
 
 #include "actors/protocol/interfaces.hpp"
 #include "runtime/environment.hpp"
@@ -13,8 +13,7 @@ namespace millrace {
 
 // What every session of this service needs to know and whom to ask.
 struct SessionSetup {
-  GatekeeperActor gatekeeper;
-  SubmissionsActor submissions;  // who takes the trajectories; in training the gatekeeper
+  PermitsActor permits;  // in training the gatekeeper
   GeneratorActor generator;
   ScorerActor scorer;
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -23,19 +22,40 @@ struct SessionSetup {
   Metrics* metrics = nullptr;
 };
 
-struct SessionHostState {
-  struct Live {
-    SessionActor session;  // kept alive also while nobody owes it an answer
-    TrajectoryId id = 0;
-    caf::actor_clock::time_point since;
+// What its host sees of a session without asking, for it may hang: which one it is at, and since when.
+class SessionWatch {
+ public:
+  using Time = caf::actor_clock::time_point;
+  struct Running {
+    TrajectoryId id = 0;  // 0: none
+    Time since;
   };
-  std::map<caf::actor_id, Live> live;
-  std::vector<SessionActor> resting;  // between two sessions
-
-  ~SessionHostState() {  // no session outlives its host, whatever that dies of
-    for (const auto& [actor, of] : live) caf::anon_send_exit(of.session, caf::exit_reason::kill);
-    for (const SessionActor& session : resting) caf::anon_send_exit(session, caf::exit_reason::kill);
+  void begins(TrajectoryId id, Time now) { set({id, now}); }
+  void ends() { set({}); }
+  Running look() const {
+    const std::lock_guard lock(mutex_);
+    return running_;
   }
+
+ private:
+  void set(const Running& running) {
+    const std::lock_guard lock(mutex_);
+    running_ = running;
+  }
+  mutable std::mutex mutex_;
+  Running running_;
+};
+
+struct SessionHostState {
+  struct Seat {
+    SessionActor session;  // kept alive also while nobody owes it an answer
+    std::shared_ptr<const SessionWatch> watch;
+  };
+  std::shared_ptr<const SessionSetup> setup;
+  std::map<caf::actor_id, Seat> seats;
+  caf::actor_id newest = 0;  // without its first permit
+
+  ~SessionHostState();  // no session outlives its host, whatever that dies of
   static const char* name;
 };
 

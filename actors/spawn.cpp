@@ -104,7 +104,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
       gatekeeper_actor, value_at.actor, policy_at.actor, scorer_at.actor, CheckpointStore(settings.state.directory),
       parts.model->name, parts.incarnation, threads_each(settings), parts.metrics});
   const auto sessions = std::make_shared<const SessionSetup>(
-      SessionSetup{gatekeeper_actor, gatekeeper_actor, generator_at.actor, scorer_at.actor, parts.model->tokenizer,
+      SessionSetup{gatekeeper_actor, generator_at.actor, scorer_at.actor, parts.model->tokenizer,
                    parts.make_environment, settings, parts.metrics});
   const auto routes = std::make_shared<const GatewaySetup>(GatewaySetup{
       gatekeeper_actor, generator_at.actor, scorer_at.actor, observer_at.actor, live_at.actor, parts.model, settings,

@@ -9,14 +9,22 @@
 
 namespace millrace {
 
-// Grants permits, keeps the ledger, judges lag, and says what becomes of every trajectory.
-using GatekeeperActor = caf::typed_actor<
-    // Asks for a permit; answered with a trajectory id as soon as the gate has room.
+// Whoever lets sessions begin and takes what they bring: the gatekeeper, or the evaluator for those of its own.
+using PermitsActor = caf::typed_actor<
+    // A session's first permit, or whose it is beside sessions; answered with a trajectory id when there is one.
     caf::replies_to<permit_atom>::with<TrajectoryId>,
-    // The same for rewarded live traffic: before all who wait.
-    caf::replies_to<permit_atom, live_atom>::with<TrajectoryId>,
     // Brings a finished session's trajectory and gives its permit back.
     caf::reacts_to<submit_atom, FinishedSession>,
+    // The same, and asks for the next permit: before all that ask for their first.
+    caf::replies_to<submit_atom, permit_atom, FinishedSession>::with<TrajectoryId>>;
+
+// Grants permits, keeps the ledger, judges lag, and says what becomes of every trajectory.
+using GatekeeperActor = caf::typed_actor<
+    // As PermitsActor: a permit as soon as the gate has room.
+    caf::replies_to<permit_atom>::with<TrajectoryId>, caf::reacts_to<submit_atom, FinishedSession>,
+    caf::replies_to<submit_atom, permit_atom, FinishedSession>::with<TrajectoryId>,
+    // A permit for rewarded live traffic: before all who wait.
+    caf::replies_to<permit_atom, live_atom>::with<TrajectoryId>,
     // A message to itself: what has been brought since is made durable, in one commit.
     caf::reacts_to<commit_atom>,
     // The learner's credit: up to so many trajectories of the open step; answered as soon as there are any.
@@ -57,38 +65,29 @@ using GatekeeperActor = caf::typed_actor<
     // A timer of its own: min_batch may suffice now.
     caf::reacts_to<expire_atom>>;
 
-// Whoever begins sessions: their host, or the evaluator.
-using SessionOwnerActor = caf::typed_actor<
-    // The session of the actor that sends this has been submitted; its actor is free for the next one.
-    caf::reacts_to<done_atom>>;
-
-// Keeps as many sessions alive as the gate permits.
+// Keeps as many sessions alive as there are permits for.
 using SessionHostActor = caf::typed_actor<
-    // As SessionOwnerActor.
-    caf::reacts_to<done_atom>,
-    // Begins to ask for permits.
+    // Begins: the first session asks for its first permit.
     caf::reacts_to<start_atom>,
+    // A session has its first permit: the next one comes in and asks.
+    caf::reacts_to<permit_atom>,
     // A timer of its own: sessions beyond their deadline are ended, those that hang are left.
     caf::reacts_to<expire_atom>>;
 
 // Sessions, one after another: environment, turns, score. Each ends with a submitted trajectory, whatever happens.
 using SessionActor = caf::typed_actor<
-    // Begins the session of this trajectory. The sender hears when it is done.
-    caf::reacts_to<start_atom, TrajectoryId>,
-    // The time of the session at hand is over: it is submitted as expired, and its actor ends.
-    caf::reacts_to<expire_atom>>;
-
-// Whoever takes finished sessions: the gatekeeper, or the evaluator for those of its own.
-using SubmissionsActor = caf::typed_actor<caf::reacts_to<submit_atom, FinishedSession>>;
+    // Asks for its first permit; the host that sends this hears when it has come.
+    caf::reacts_to<start_atom>,
+    // The time of this session is over: it is submitted as expired, and its actor ends.
+    caf::reacts_to<expire_atom, TrajectoryId>>;
 
 // Lets the policy write on tasks it is not trained on.
 using EvaluatorActor = caf::typed_actor<
-    // As SessionOwnerActor.
-    caf::reacts_to<done_atom>,
+    // As PermitsActor: a permit for each task of an evaluation.
+    caf::replies_to<permit_atom>::with<TrajectoryId>, caf::reacts_to<submit_atom, FinishedSession>,
+    caf::replies_to<submit_atom, permit_atom, FinishedSession>::with<TrajectoryId>,
     // Evaluates the policy, of which this version has just been published; answered when all tasks are done.
-    caf::replies_to<evaluate_atom, Version>::with<Evaluation>,
-    // One of its sessions has ended.
-    caf::reacts_to<submit_atom, FinishedSession>>;
+    caf::replies_to<evaluate_atom, Version>::with<Evaluation>>;
 
 // Samples all live turns together, one token a step.
 using GeneratorActor = caf::typed_actor<

@@ -78,8 +78,7 @@ struct World : ActorFixture {
     gate = spawn(gatekeeper, std::make_shared<Ledger>(std::move(*Ledger::open(directory.path()))), Version{0},
                  std::uint64_t{0}, settings, &metrics);
     auto setup = std::make_shared<SessionSetup>();
-    setup->gatekeeper = gate;
-    setup->submissions = gate;
+    setup->permits = gate;
     setup->generator = spawn(fake_generator, answering);
     setup->scorer = spawn(fake_scorer, scorer_works);
     setup->tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());
@@ -153,24 +152,66 @@ TEST_CASE("good sessions fill the queue up to the gate's capacity and wait there
 
 TEST_CASE("an actor is there for one session after another; one that dies in between is not asked again") {
   World world(Kind::good);
-  const auto& resting = dynamic_cast<SessionHostActor::stateful_pointer<SessionHostState>>(
-                            caf::actor_cast<caf::abstract_actor*>(world.host))
-                            ->state.resting;
+  const SessionHostState& host = dynamic_cast<SessionHostActor::stateful_pointer<SessionHostState>>(
+                                     caf::actor_cast<caf::abstract_actor*>(world.host))
+                                     ->state;
   world.self->send(world.host, start_atom_v);
   world.run();
-  REQUIRE(!resting.empty());
-  const std::size_t before = resting.size();
-  const SessionActor next = resting.back();
+  const std::size_t before = host.seats.size();
+  REQUIRE(before >= 2);
+  CHECK(before <= 5);  // as many as can run, and the next one
+  const auto kill = [&](bool newest) {
+    const auto seat = std::find_if(host.seats.begin(), host.seats.end(),
+                                   [&](const auto& entry) { return (entry.first == host.newest) == newest; });
+    world.self->send_exit(seat->second.session, caf::exit_reason::kill);
+    world.run();
+  };
+  kill(false);
+  CHECK(host.seats.size() == before - 1);
+  kill(true);
+  CHECK(host.seats.size() == before - 1);  // there is another that waits to come in
   CHECK(world.ask<Taken>(world.gate, take_atom_v, 4).last);
-  world.self->send_exit(next, caf::exit_reason::kill);
-  world.run();
-  CHECK(resting.size() == before - 1);
   world.self->send(world.gate, published_atom_v, Version{1});
   world.run();
   const GateStatus status = world.status();
-  CHECK(status.counts.queued == 4);  // nobody waits for the dead one
+  CHECK(status.counts.queued == 4);  // nobody waits for the dead ones
   CHECK(status.running == 0);
-  CHECK(resting.size() <= before);
+  CHECK(host.seats.size() <= 5);
+}
+
+TEST_CASE("permits go to live traffic first, then to sessions that have just ended, then to new ones") {
+  World world(Kind::good);
+  std::vector<TrajectoryId> given;
+  for (int i = 0; i < 4; ++i) given.push_back(world.ask<TrajectoryId>(world.gate, permit_atom_v));
+  const auto bring = [&](std::size_t which) {
+    FinishedSession finished;
+    finished.trajectory.id = given[which];
+    finished.outcome = Outcome::env_failed;
+    return finished;
+  };
+  std::string order;
+  const auto note = [&](auto request, char who) {
+    return [&order, who, request = std::make_shared<decltype(request)>(std::move(request))] {
+      request->receive([&](TrajectoryId) { order += who; },
+                       [](const caf::error& error) { FAIL(caf::to_string(error)); });
+    };
+  };
+  const auto first = note(world.self->request(world.gate, caf::infinite, permit_atom_v), 'f');
+  const auto next = note(world.self->request(world.gate, caf::infinite, submit_atom_v, permit_atom_v, bring(0)), 'n');
+  const auto live = note(world.self->request(world.gate, caf::infinite, permit_atom_v, live_atom_v), 'l');
+  const auto waiting = [&] { return world.self->mailbox().size(); };
+  world.run();
+  REQUIRE(waiting() == 1);
+  live();
+  world.self->send(world.gate, submit_atom_v, bring(1));
+  world.run();
+  REQUIRE(waiting() == 1);
+  next();
+  world.self->send(world.gate, submit_atom_v, bring(2));
+  world.run();
+  REQUIRE(waiting() == 1);
+  first();
+  CHECK(order == "lnf");
 }
 
 TEST_CASE("a failure is counted as what it was, is never a zero reward, and its permit comes back") {
@@ -209,6 +250,30 @@ TEST_CASE("a session that gets no answer ends at its deadline") {
   CHECK(status.counts.rejected == 4);
   CHECK(world.newest()["outcome"] == "expired");
   CHECK(status.running == 4);  // the next four
+}
+
+TEST_CASE("a session that hangs is left: its permit comes back, once") {
+  World world(Kind::good, Answering::never);
+  world.self->send(world.host, start_atom_v);
+  world.run();
+  world.advance(std::chrono::milliseconds(8000));  // its host looks when it has heard nothing for long
+  const GateStatus status = world.status();
+  CHECK(status.counts.rejected == 4);
+  CHECK(world.newest()["reason"] == "hangs beyond its deadline");
+  CHECK(status.running == 4);  // the next four
+}
+
+TEST_CASE("no session outlives its host, and all permits come back") {
+  World world(Kind::good, Answering::never);
+  world.self->send(world.host, start_atom_v);
+  world.run();
+  CHECK(world.status().running == 4);
+  world.self->send_exit(world.host, caf::exit_reason::kill);
+  world.run();
+  const GateStatus status = world.status();
+  CHECK(status.running == 0);
+  CHECK(status.capacity == 4);
+  CHECK(world.newest()["outcome"] == "aborted");
 }
 
 TEST_CASE("a thousand sessions that throw, fail and hang leave every permit where it was (B23)") {

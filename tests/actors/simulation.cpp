@@ -233,10 +233,9 @@ struct Incarnation : ActorFixture {
     }
     started_at = value.step;
     auto setup = std::make_shared<SessionSetup>();
-    setup->gatekeeper = gate;
+    setup->permits = gate;
     setup->generator = generator;
     setup->scorer = scorer;
-    setup->submissions = gate;
     setup->tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes());
     setup->make_environment = [this] { return std::make_unique<FatefulEnvironment>(fate); };
     setup->settings = settings;
