@@ -17,6 +17,7 @@
 #include <caf/send.hpp>
 
 #include "actors/gatekeeper.hpp"
+#include "actors/lanes.hpp"
 #include "actors/scorer.hpp"
 #include "actors/session_host.hpp"
 #include "actors/spawn.hpp"
@@ -133,6 +134,11 @@ double service_rate(const FlowOptions& options, Ledger ledger) {
   const auto scores = system.spawn(scorer, Preference(toy.spec), ScorerSetup{"", &metrics, gate, nullptr, nullptr});
   const auto policy = system.spawn(free_policy, gate, &flow);
   const auto value = system.spawn(free_value, gate, policy);
+  put_in_second_lane(system, Asked::gatekeeper, gate);
+  put_in_second_lane(system, Asked::scorer, scores);
+  put_in_second_lane(system, Asked::generator, generator);
+  put_in_second_lane(system, Asked::value_learner, value);
+  put_in_second_lane(system, Asked::policy_learner, policy);
   const auto host = system.spawn(
       session_host, std::make_shared<const SessionSetup>(SessionSetup{gate, generator, scores, toy.tokenizer,
                                                                       environments.value(), settings, &metrics}));

@@ -40,8 +40,7 @@ Score with_environment_reward(Score score, const Sequence& sequence) {
 
 // The end of every session.
 FinishedSession finish(Self self, Ending ending, Outcome outcome, const std::string& reason, const Score& score = {}) {
-  LiveSession live = *std::exchange(self->state.live, std::nullopt);
-  self->state.watch->ends();
+  LiveSession& live = *self->state.live;
   FinishedSession finished;
   finished.trajectory = live.episode.finish(ending);
   finished.trajectory.id = live.id;
@@ -58,6 +57,8 @@ FinishedSession finish(Self self, Ending ending, Outcome outcome, const std::str
     finished.reason = reason;
   }
   finished.outcome = outcome;
+  self->state.live.reset();
+  self->state.watch->ends();
   return finished;
 }
 

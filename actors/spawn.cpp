@@ -15,6 +15,7 @@
 #include "actors/gatekeeper.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/generator.hpp"
+#include "actors/lanes.hpp"
 #include "actors/live.hpp"
 #include "actors/observer.hpp"
 #include "actors/policy_learner.hpp"
@@ -70,9 +71,9 @@ void wait_idly(Collective* replicas, const char* learner, BusyTime& busy, Metric
 
 caf::actor_system_config& configure(caf::actor_system_config& config) {
   // Event-based actors do little work, and none of it for long; compute actors have threads of their own.
-  config.set("scheduler.max-threads", std::size_t{2});
+  config.set("scheduler.max-threads", Lanes::count);
   config.set("scheduler.max-throughput", std::size_t{100});
-  return config;
+  return config.load<caf::scheduler::coordinator<Lanes>>();
 }
 
 Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::function<void(const StepReport&)> on_step,
@@ -94,6 +95,7 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
   const Place<GatewayActor> gateway_at(system);
   const GatekeeperActor gatekeeper_actor =
       system.spawn(gatekeeper, parts.ledger, parts.version, parts.steps, settings, parts.metrics);
+  put_in_second_lane(system, Asked::gatekeeper, gatekeeper_actor);
 
   const LearnerSetup learner{parts.model,          latest,         settings,         threads_each(settings),
                              parts.metrics,        parts.activity, parts.pretrained, parts.value_replicas,
@@ -132,9 +134,11 @@ Wiring spawn_service(caf::actor_system& system, const Parts& parts, std::functio
       auto opened = Preference::open(preference_file(parts.settings), parts.configured, now);
       if (opened) preference = std::move(*opened);
     }
-    return actors_of(system.spawn(
+    const ScorerActor scores = system.spawn(
         scorer, std::move(preference),
-        ScorerSetup{parts.settings.reward.directory, parts.metrics, gatekeeper_actor, parts.events, parts.asker}));
+        ScorerSetup{parts.settings.reward.directory, parts.metrics, gatekeeper_actor, parts.events, parts.asker});
+    put_in_second_lane(system, Asked::scorer, scores);
+    return actors_of(scores);
   };
   const auto spawn_generator = [&system, parts, learner, latest](Version) {
     auto model = std::make_shared<Model>(*parts.model);

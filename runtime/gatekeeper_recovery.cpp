@@ -25,7 +25,7 @@ const char* name_of(GateMode mode) {
 }
 
 bool Gatekeeper::is_abandoned(const Trajectory& trajectory) const {
-  if (settings_.checkpoint.abandoned != "reject") return false;
+  if (lineage_.forks() == 0 || settings_.checkpoint.abandoned != "reject") return false;
   for (std::size_t t = 0; t < trajectory.versions.size(); ++t) {
     if (trajectory.sequence.mask[t] && !lineage_.today(trajectory.versions[t])) return true;
   }

@@ -26,6 +26,7 @@ Version Lineage::today_or_from_fork(Version stamped) const {
 }
 
 bool renumber(Trajectory& trajectory, const Lineage& lineage) {
+  if (lineage.forks() == 0) return true;
   bool surviving = true;
   for (std::size_t t = 0; t < trajectory.versions.size(); ++t) {
     if (!trajectory.sequence.mask[t]) continue;

@@ -49,6 +49,10 @@ const BytePairs::Rule* BytePairs::find(TokenId left, TokenId right) const {
 }
 
 void BytePairs::merge(const Tokens& symbols, Tokens& tokens) const {
+  if (rules_.empty()) {
+    tokens.insert(tokens.end(), symbols.begin(), symbols.end());
+    return;
+  }
   std::vector<Symbol> list;
   list.reserve(symbols.size());
   for (std::size_t i = 0; i < symbols.size(); ++i) {

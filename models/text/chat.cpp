@@ -8,10 +8,11 @@ using Variables = std::vector<std::pair<std::string, jinja::Value>>;
 
 jinja::Value value_of(const Message& message) {
   const auto quoted = [](std::string text) { return jinja::Value(MarkedText(std::move(text), MarkedText::quoted)); };
+  static const jinja::Value role = quoted("role"), content = quoted("content");
   jinja::Dict dict;
   dict.entries.reserve(2);
-  dict.entries.emplace_back(quoted("role"), quoted(message.role));
-  dict.entries.emplace_back(quoted("content"), quoted(message.content));
+  dict.entries.emplace_back(role, quoted(message.role));
+  dict.entries.emplace_back(content, quoted(message.content));
   return dict;
 }
 
@@ -29,9 +30,9 @@ Variables variables_of(const Tokenizer& tokenizer, jinja::Value messages, jinja:
   return variables;
 }
 
-expected<MarkedText> render(const Tokenizer& tokenizer, const Variables& variables) {
+expected<MarkedText> render(const Tokenizer& tokenizer, Variables variables) {
   if (!tokenizer.chat_template()) return fail("the model has no chat template");
-  auto text = tokenizer.chat_template()->render(variables);
+  auto text = tokenizer.chat_template()->render(std::move(variables));
   if (!text) return fail("chat template: " + text.error().message);
   return text;
 }
@@ -48,13 +49,14 @@ expected<MarkedText> render_conversation(const Tokenizer& tokenizer, const Conve
   } catch (const jinja::Failure& failure) {
     return fail(failure.message);
   }
-  return render(tokenizer, variables);
+  return render(tokenizer, std::move(variables));
 }
 
 expected<MarkedText> render_messages(const Tokenizer& tokenizer, const std::vector<Message>& messages) {
   jinja::List list;
+  list.items.reserve(messages.size());
   for (const Message& message : messages) list.items.push_back(value_of(message));
-  return render(tokenizer, variables_of(tokenizer, list, jinja::None{}, true));
+  return render(tokenizer, variables_of(tokenizer, std::move(list), jinja::None{}, true));
 }
 
 expected<Tokens> encode_conversation(const Tokenizer& tokenizer, const Conversation& conversation) {

@@ -116,6 +116,7 @@ std::vector<std::string> patterns_of(const std::string& name, const std::vector<
 std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
   std::vector<std::string_view> pieces;
   if (!text.empty()) pieces.push_back(text);
+  if (patterns_.empty()) return pieces;
   struct FreeMatch {
     void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
   };

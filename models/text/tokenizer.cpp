@@ -159,6 +159,7 @@ expected<void> Tokenizer::State::add_merges() {
 
 void Tokenizer::State::encode_piece(std::string_view piece, Tokens& tokens) const {
   Tokens symbols;
+  symbols.reserve(piece.size());
   if (vocabulary.spelling == Spelling::characters) {
     for (std::size_t at = 0; at < piece.size();) {
       const std::size_t size = character_at(piece, at).size;
@@ -257,6 +258,7 @@ Tokens Tokenizer::encode_marked(const MarkedText& text) const { return state_->e
 
 std::string Tokenizer::decode(const Tokens& tokens) const {
   std::string raw;
+  raw.reserve(4 * tokens.size());
   for (const TokenId token : tokens) raw += bytes_of(token);
   if (drops_leading_space() && raw.starts_with(' ')) raw.erase(0, 1);
   return to_valid_utf8(raw);

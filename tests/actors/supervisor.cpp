@@ -57,7 +57,7 @@ struct World {
   std::atomic<Version> newest = 0;
   std::atomic<bool> failed = false;
   caf::actor_system_config config;
-  caf::actor_system system{config};
+  caf::actor_system system{configure(config)};
   std::optional<caf::scoped_actor> self{std::in_place, system};
   Wiring wiring;
 

@@ -52,8 +52,11 @@ Value arithmetic(const std::string& symbol, const Value& a, const Value& b) {
   return symbol == "%" ? corrected : (x - corrected) / y;
 }
 
-Value sum(const Value& a, const Value& b) {
-  if (a.text() && b.text()) return joined(*a.text(), *b.text());
+Value sum(Value a, const Value& b) {
+  if (a.text() && b.text()) {
+    a.append(*b.text());
+    return a;
+  }
   if (a.list() && b.list() && a.list()->is_tuple == b.list()->is_tuple) {
     List both = *a.list();
     both.items.insert(both.items.end(), b.list()->items.begin(), b.list()->items.end());
@@ -82,10 +85,10 @@ bool compare(const std::string& symbol, const Value& a, const Value& b) {
 
 }  // namespace
 
-void Scope::set(const std::string& name, Value value) {
+void Scope::set(std::string name, Value value) {
   const auto found = std::ranges::find(names_, name, &std::pair<std::string, Value>::first);
   if (found == names_.end()) {
-    names_.emplace_back(name, std::move(value));
+    names_.emplace_back(std::move(name), std::move(value));
   } else {
     found->second = std::move(value);
   }
@@ -226,7 +229,7 @@ Value Binary::evaluate(Run& run) const {
   if (symbol == "~") return joined(str_of(a), str_of(b));
   refuse_undefined(a);
   refuse_undefined(b);
-  return symbol == "+" ? sum(a, b) : arithmetic(symbol, a, b);
+  return symbol == "+" ? sum(std::move(a), b) : arithmetic(symbol, a, b);
 }
 
 Value Comparison::evaluate(Run& run) const {

@@ -14,9 +14,12 @@ namespace millrace::jinja {
 // Names and their values. A loop's round and a macro's call have a scope of their own inside another.
 class Scope {
  public:
-  explicit Scope(std::shared_ptr<const Scope> outer) : outer_(std::move(outer)) {}
+  // names: how many there will be, or more.
+  explicit Scope(std::shared_ptr<const Scope> outer, std::size_t names = 2) : outer_(std::move(outer)) {
+    names_.reserve(names);
+  }
 
-  void set(const std::string& name, Value value);
+  void set(std::string name, Value value);
   Value find(const std::string& name) const;
 
  private:

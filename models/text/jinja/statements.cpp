@@ -18,6 +18,12 @@ class InnerScope {
   std::shared_ptr<Scope> before_;
 };
 
+// A list's items are not copied.
+std::shared_ptr<const std::vector<Value>> shared_items_of(const Value& value) {
+  if (const auto* list = std::get_if<std::shared_ptr<const List>>(&value.any())) return {*list, &(*list)->items};
+  return std::make_shared<const std::vector<Value>>(items_of(value));
+}
+
 // What `body` writes, instead of writing it.
 MarkedText captured(Run& run, const Block& body) {
   MarkedText before = std::exchange(run.out, {});
@@ -71,18 +77,20 @@ Flow If::execute(Run& run) const {
 }
 
 Flow For::execute(Run& run) const {
-  auto taken = std::make_shared<std::vector<Value>>();
-  for (Value& item : items_of(items->evaluate(run))) {
-    run.step();
-    if (condition) {
+  auto taken = shared_items_of(items->evaluate(run));
+  if (condition) {
+    auto fitting = std::make_shared<std::vector<Value>>();
+    for (const Value& item : *taken) {
+      run.step();
       const InnerScope inner(run, run.scope);
       target.assign(run, item);
-      if (!is_true(condition->evaluate(run))) continue;
+      if (is_true(condition->evaluate(run))) fitting->push_back(item);
     }
-    taken->push_back(std::move(item));
+    taken = std::move(fitting);
   }
   if (taken->empty()) return otherwise.execute(run);
   for (std::size_t i = 0; i < taken->size(); ++i) {
+    run.step();
     const InnerScope inner(run, run.scope);
     run.scope->set("loop", Loop{taken, i});
     target.assign(run, (*taken)[i]);

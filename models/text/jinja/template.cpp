@@ -6,10 +6,10 @@ namespace millrace::jinja {
 
 namespace {
 
-std::shared_ptr<Scope> scope_of(const std::vector<std::pair<std::string, Value>>& variables,
+std::shared_ptr<Scope> scope_of(std::vector<std::pair<std::string, Value>> variables,
                                 const std::shared_ptr<const Scope>& outer) {
-  auto scope = std::make_shared<Scope>(outer);
-  for (const auto& [name, value] : variables) scope->set(name, value);
+  auto scope = std::make_shared<Scope>(outer, variables.size());
+  for (auto& [name, value] : variables) scope->set(std::move(name), std::move(value));
   return scope;
 }
 
@@ -28,11 +28,11 @@ expected<Template> Template::parse(std::string_view source) {
   }
 }
 
-expected<MarkedText> Template::render(const std::vector<std::pair<std::string, Value>>& variables) const {
+expected<MarkedText> Template::render(std::vector<std::pair<std::string, Value>> variables) const {
   Run run;
   // What the conversation brings, and what the template sets, hides Jinja's own functions.
   static const auto functions = scope_of(global_functions(), nullptr);
-  run.scope = scope_of(variables, functions);
+  run.scope = scope_of(std::move(variables), functions);
   try {
     body_->execute(run);
   } catch (const Failure& failure) {

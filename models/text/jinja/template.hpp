@@ -22,7 +22,7 @@ class Template {
   ~Template();
 
   // Errors: raise_exception, and what Python would refuse, with the line. May be called from several threads.
-  expected<MarkedText> render(const std::vector<std::pair<std::string, Value>>& variables) const;
+  expected<MarkedText> render(std::vector<std::pair<std::string, Value>> variables) const;
 
  private:
   explicit Template(std::unique_ptr<const Block> body);

@@ -59,6 +59,16 @@ void Namespace::set(const std::string& name, Value value) {
   attributes[name] = std::move(value);
 }
 
+void Value::append(const MarkedText& more) {
+  Text& held = std::get<Text>(any_);
+  if (held.use_count() > 1) {
+    *this = joined(*held, more);
+  } else {
+    if (held->size() + more.size() > longest_text) throw Failure{"the text grows beyond 64 MiB"};
+    const_cast<MarkedText&>(*held) += more;  // made as one that may change
+  }
+}
+
 const Value* Dict::find(const Value& key) const {
   const auto found = std::ranges::find_if(entries, [&](const auto& entry) { return are_equal(entry.first, key); });
   return found == entries.end() ? nullptr : &found->second;
@@ -163,7 +173,9 @@ std::vector<Value> items_of(const Value& value) {
 
 MarkedText joined(const MarkedText& a, const MarkedText& b) {
   if (a.size() + b.size() > longest_text) throw Failure{"the text grows beyond 64 MiB"};
-  MarkedText both = a;
+  MarkedText both;
+  both.reserve(a.size() + b.size());
+  both += a;
   both += b;
   return both;
 }

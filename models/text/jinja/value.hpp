@@ -68,7 +68,7 @@ class Value {
   Value(bool truth) : any_(truth) {}
   Value(std::int64_t number) : any_(number) {}
   Value(double number) : any_(number) {}
-  Value(MarkedText text) : any_(std::make_shared<const MarkedText>(std::move(text))) {}
+  Value(MarkedText text) : any_(std::make_shared<MarkedText>(std::move(text))) {}
   Value(List list);  // these two fail where values are nested too deeply: destructors and comparisons recurse
   Value(Dict dict);
   Value(Namespace space) : any_(std::make_shared<Namespace>(std::move(space))) {}
@@ -90,6 +90,8 @@ class Value {
   const Loop* loop() const { return get<const Loop>(); }
   const Function* function() const { return get<const Function>(); }
   const Any& any() const { return any_; }
+  // Adds to a text: to itself where nobody else holds it. Fails above 64 MiB: a template must not fill the memory.
+  void append(const MarkedText& more);
   int depth() const;
 
  private:

@@ -1,0 +1,123 @@
+#pragma once
+// How event-based actors share threads: two lanes, a thread each. An actor stays in its lane, so what it keeps stays in
+// one core's cache, and what waits for it is worked off together. Sessions and whatever else there is are in the first
+// lane; in the second are those that all sessions ask: the gate, the scorer. A policy of CAF's scheduler.
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include <caf/actor.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/logger.hpp>
+#include <caf/policy/unprofiled.hpp>
+#include <caf/resumable.hpp>
+#include <caf/scheduler/coordinator.hpp>
+
+namespace millrace {
+
+// Who may be in the second lane. In the service, generator and learners have threads of their own.
+enum class Asked { gatekeeper, scorer, generator, value_learner, policy_learner };
+
+class Lanes : public caf::policy::unprofiled {
+ public:
+  static constexpr std::size_t count = 2;
+
+  struct coordinator_data {
+    explicit coordinator_data(caf::scheduler::abstract_coordinator*) {}
+    std::array<std::atomic<const caf::resumable*>, 5> second{};  // by Asked
+  };
+
+  // A lane: jobs of its own thread, and what other threads have put there since.
+  struct worker_data {
+    explicit worker_data(caf::scheduler::abstract_coordinator*) {}
+    worker_data(const worker_data&) {}  // CAF copies an empty one
+    std::deque<caf::resumable*> jobs;
+    std::mutex mutex;
+    std::condition_variable came;
+    std::deque<caf::resumable*> arrived;
+    std::atomic<bool> any_arrived = false;
+  };
+
+  template <class Coordinator>
+  void central_enqueue(Coordinator* self, caf::resumable* job) {
+    external_enqueue(self->worker_by_id(lane_of(self, job)), job);
+  }
+  template <class Worker>
+  void external_enqueue(Worker* self, caf::resumable* job) {
+    {
+      const std::lock_guard lock(d(self).mutex);
+      d(self).arrived.push_back(job);
+      d(self).any_arrived.store(true, std::memory_order_relaxed);  // the mutex orders the rest
+    }
+    d(self).came.notify_one();
+  }
+  template <class Worker>
+  void internal_enqueue(Worker* self, caf::resumable* job) {
+    const std::size_t lane = lane_of(self->parent(), job);
+    if (lane == self->id()) return d(self).jobs.push_back(job);
+    external_enqueue(self->parent()->worker_by_id(lane), job);
+  }
+  template <class Worker>
+  void resume_job_later(Worker* self, caf::resumable* job) {
+    internal_enqueue(self, job);
+  }
+
+  template <class Worker>
+  caf::resumable* dequeue(Worker* self) {
+    constexpr int looks = 100;  // some 50 us: to sleep and be woken takes as long
+    auto& lane = d(self);
+    for (int look = 0; lane.jobs.empty() || lane.any_arrived.load(std::memory_order_relaxed); ++look) {
+      if (look < looks && !lane.any_arrived.load(std::memory_order_relaxed)) {
+        std::this_thread::yield();
+        continue;
+      }
+      std::unique_lock lock(lane.mutex);
+      lane.came.wait(lock, [&] { return !lane.arrived.empty(); });
+      lane.jobs.insert(lane.jobs.end(), lane.arrived.begin(), lane.arrived.end());
+      lane.arrived.clear();
+      lane.any_arrived = false;
+    }
+    caf::resumable* job = lane.jobs.front();
+    lane.jobs.pop_front();
+    return job;
+  }
+
+  // CAF's logger writes nothing here, but takes a lock that all threads share, several times a turn.
+  template <class Worker>
+  void before_resume(Worker*, caf::resumable*) {
+    caf::logger::set_current_actor_system(nullptr);
+  }
+
+  // At the end of the system.
+  template <class Worker, class Release>
+  void foreach_resumable(Worker* self, Release release) {
+    for (auto* jobs : {&d(self).jobs, &d(self).arrived}) {
+      for (caf::resumable* job : *jobs) release(job);
+      jobs->clear();
+    }
+  }
+  template <class Coordinator, class Release>
+  void foreach_central_resumable(Coordinator*, Release) {}
+
+ private:
+  template <class Coordinator>
+  static std::size_t lane_of(Coordinator* coordinator, const caf::resumable* job) {
+    for (const auto& second : d(coordinator).second) {
+      if (second.load(std::memory_order_relaxed) == job) return 1;
+    }
+    return 0;
+  }
+};
+
+// Whoever was there before goes back into the first lane.
+template <class Actor>
+void put_in_second_lane(caf::actor_system& system, Asked as, const Actor& actor) {
+  auto& scheduler = dynamic_cast<caf::scheduler::coordinator<Lanes>&>(system.scheduler());
+  const auto* job = dynamic_cast<const caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(actor));
+  scheduler.data().second[static_cast<std::size_t>(as)] = job;
+}
+
+}  // namespace millrace
