@@ -29,8 +29,9 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// What is narrower than float32 can be multiplied as float32.
 double flops_of(const MachineLimits& limits, at::ScalarType dtype) {
-  return dtype == at::kFloat ? limits.float32_flops : limits.bfloat16_flops;
+  return dtype == at::kFloat ? limits.float32_flops : std::max(limits.float32_flops, limits.bfloat16_flops);
 }
 
 // Weights that a token is multiplied with: in the layers, and in the head. Of experts only those it goes through.

@@ -38,7 +38,7 @@ class Environment {
 using EnvironmentFactory = std::function<std::unique_ptr<Environment>()>;
 expected<EnvironmentFactory> make_environment_factory(const EnvironmentSettings& settings);
 
-// Whether its steps wait for something outside the service: its sessions need threads of their own.
+// Whether its steps wait for something outside the service, or may take long: its sessions need threads of their own.
 bool environment_waits(const std::string& name);
 
 }  // namespace millrace
