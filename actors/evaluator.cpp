@@ -38,12 +38,6 @@ void submit(EvaluatorState& state, FinishedSession& session) {
   serve(state);
 }
 
-Permits::Promise want_permit(Self self, Permits::Turn turn) {
-  auto promise = self->make_response_promise<TrajectoryId>();
-  self->state.permits.ask(promise, caf::actor_cast<caf::actor_addr>(self->current_sender()), turn);
-  return promise;
-}
-
 }  // namespace
 
 const char* EvaluatorState::name = "evaluator";
@@ -63,14 +57,13 @@ EvaluatorActor::behavior_type evaluator(Self self, std::shared_ptr<const Model> 
   });
   return {
       [self](permit_atom) {
-        auto promise = want_permit(self, Permits::Turn::first);
-        self->monitor(self->current_sender());
+        auto promise = self->state.permits.ask(self, Permits::Turn::first);
         serve(self->state);
         return promise;
       },
       [self](submit_atom, FinishedSession& session) { submit(self->state, session); },
       [self](submit_atom, permit_atom, FinishedSession& session) {
-        auto promise = want_permit(self, Permits::Turn::next);
+        auto promise = self->state.permits.ask(self, Permits::Turn::next);
         submit(self->state, session);
         return promise;
       },

@@ -42,15 +42,6 @@ void GatekeeperState::serve() {
   answer_drains();
 }
 
-Permits::Promise GatekeeperState::want_permit(GatekeeperActor::stateful_pointer<GatekeeperState> self,
-                                              Permits::Turn turn) {
-  const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
-  if (turn != Permits::Turn::next && askers.insert(asker).second) self->monitor(asker);
-  auto promise = self->make_response_promise<TrajectoryId>();
-  permits.ask(promise, asker, turn);
-  return promise;
-}
-
 void GatekeeperState::submit(GatekeeperActor::stateful_pointer<GatekeeperState> self, FinishedSession& session) {
   // One whose permit has come back already, as its actor died or hung: it is as if the session had never been.
   if (!permits.take_back(session.trajectory.id)) return;
@@ -70,7 +61,6 @@ Gatekeeper& GatekeeperState::up_to_date() {
 }
 
 void GatekeeperState::asker_died(const caf::down_msg& down, const std::string& environment) {
-  askers.erase(down.source);
   for (const Permits::Lost& lost : permits.bury(down.source)) {
     const bool of_live = lost.turn == Permits::Turn::live;
     const bool of_itself = !of_live && down.reason != caf::exit_reason::kill;  // not with its host
@@ -110,7 +100,7 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
   });
   return {
       [self](permit_atom) {
-        auto promise = self->state.want_permit(self, Permits::Turn::first);
+        auto promise = self->state.permits.ask(self, Permits::Turn::first);
         self->state.serve();
         return promise;
       },
@@ -121,10 +111,10 @@ GatekeeperActor::behavior_type gatekeeper(GatekeeperActor::stateful_pointer<Gate
       [self, metrics](submit_atom, permit_atom, FinishedSession& session) {
         report_mailbox(self, *metrics);
         self->state.submit(self, session);
-        return self->state.want_permit(self, Permits::Turn::next);
+        return self->state.permits.ask(self, Permits::Turn::next);
       },
       [self](permit_atom, live_atom) {
-        auto promise = self->state.want_permit(self, Permits::Turn::live);
+        auto promise = self->state.permits.ask(self, Permits::Turn::live);
         self->state.serve();
         return promise;
       },

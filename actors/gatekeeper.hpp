@@ -3,7 +3,6 @@
 // any.
 #include <deque>
 #include <optional>
-#include <set>
 
 #include "actors/permits.hpp"
 #include "actors/protocol/interfaces.hpp"
@@ -18,7 +17,6 @@ struct GatekeeperState {
 
   std::unique_ptr<Gatekeeper> gate;
   Permits permits;
-  std::set<caf::actor_addr> askers;  // watched
   std::deque<Wanted> waiting_learners;
 
   // Checkpoints: one order at a time.
@@ -38,8 +36,6 @@ struct GatekeeperState {
   std::optional<CheckpointOrder> working;  // what the checkpointer is at
 
   void serve();  // answers all who can be answered now
-  // For whoever has sent the message at hand. From now on its death brings its permits back.
-  Permits::Promise want_permit(GatekeeperActor::stateful_pointer<GatekeeperState> self, Permits::Turn turn);
   void give_order();
   void checkpointer_begins();
   void want_rollback(Version version, CheckpointPromise promise);

@@ -5,11 +5,6 @@
 
 namespace millrace {
 
-void Permits::ask(Promise promise, caf::actor_addr asker, Turn turn) {
-  waiting_[static_cast<std::size_t>(turn)].push_back({std::move(promise), {std::move(asker), turn}});
-  ++asked_;
-}
-
 bool Permits::wanted() const {
   return std::any_of(waiting_.begin(), waiting_.end(), [](const auto& queue) { return !queue.empty(); });
 }
@@ -31,6 +26,7 @@ std::size_t Permits::newly_waiting() {
 bool Permits::take_back(TrajectoryId id) { return holders_.erase(id) > 0; }
 
 std::vector<Permits::Lost> Permits::bury(const caf::actor_addr& asker) {
+  watched_.erase(asker);
   for (auto& queue : waiting_) std::erase_if(queue, [&](const Ask& ask) { return ask.asker.address == asker; });
   std::vector<Lost> had;
   std::erase_if(holders_, [&](const auto& held) {

@@ -3,10 +3,12 @@
 // will bring. Whoever lets sessions begin keeps this book: the gatekeeper, and the evaluator for those of its own.
 #include <array>
 #include <deque>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
 #include <caf/actor_addr.hpp>
+#include <caf/actor_cast.hpp>
 #include <caf/typed_response_promise.hpp>
 
 #include "runtime/trajectory.hpp"
@@ -19,7 +21,16 @@ class Permits {
   // Who goes first. Sessions that have ended go before new ones, so that there are no more of them than run at once.
   enum class Turn { live, next, first };
 
-  void ask(Promise promise, caf::actor_addr asker, Turn turn);
+  // For whoever has sent the message at hand to this actor, which hears of its death from now on: bury() it then.
+  template <class Self>
+  Promise ask(Self self, Turn turn) {
+    const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());  // before the promise takes it away
+    if (turn != Turn::next && watched_.insert(asker).second) self->monitor(asker);
+    auto promise = self->template make_response_promise<TrajectoryId>();
+    waiting_[static_cast<std::size_t>(turn)].push_back({promise, {asker, turn}});
+    ++asked_;
+    return promise;
+  }
   bool wanted() const;
   void give(TrajectoryId id);  // to whose turn it is; somebody must want it
   // Of the asks since the last call, how many wait.
@@ -43,6 +54,7 @@ class Permits {
   };
   std::array<std::deque<Ask>, 3> waiting_;  // a queue for each turn
   std::size_t asked_ = 0;
+  std::set<caf::actor_addr> watched_;
   std::unordered_map<TrajectoryId, Asker> holders_;
 };
 

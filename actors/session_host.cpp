@@ -24,14 +24,15 @@ void seat_newest(Self self) {
 }
 
 // Ends a session that may not be able to do it itself any more. If ever it comes back, it ends.
-void leave(const SessionSetup& setup, const SessionHostState::Seat& seat, Outcome outcome, const char* reason) {
-  caf::anon_send_exit(seat.session, caf::exit_reason::kill);
+void leave(const SessionSetup& setup, const SessionActor& session, TrajectoryId id, Outcome outcome,
+           const char* reason) {
+  caf::anon_send_exit(session, caf::exit_reason::kill);
   FinishedSession lost;
-  lost.trajectory.id = seat.watch->look().id;
+  lost.trajectory.id = id;
   lost.trajectory.environment = setup.settings.environment.name;
   lost.outcome = outcome;
   lost.reason = reason;
-  if (lost.trajectory.id != 0) caf::anon_send(setup.permits, submit_atom_v, std::move(lost));
+  caf::anon_send(setup.permits, submit_atom_v, std::move(lost));
 }
 
 // Sessions beyond their deadline are told so; one that does not even hear it hangs in its environment and cannot be
@@ -52,7 +53,7 @@ void end_overdue(Self self) {
       return false;
     }
     setup.metrics->environment_error(setup.settings.environment.name, "timeout");
-    leave(setup, seat, Outcome::expired, "hangs beyond its deadline");
+    leave(setup, seat.session, running.id, Outcome::expired, "hangs beyond its deadline");
     return true;
   });
 }
@@ -62,7 +63,9 @@ void end_overdue(Self self) {
 const char* SessionHostState::name = "session_host";
 
 SessionHostState::~SessionHostState() {
-  for (const auto& [id, seat] : seats) leave(*setup, seat, Outcome::aborted, "whoever kept the session died");
+  for (const auto& [actor, seat] : seats) {
+    leave(*setup, seat.session, seat.watch->look().id, Outcome::aborted, "whoever kept the session died");
+  }
 }
 
 SessionHostActor::behavior_type session_host(Self self, std::shared_ptr<const SessionSetup> setup) {

@@ -20,10 +20,11 @@ namespace {
 
 using Threads = std::set<std::thread::id>;
 
-// Sends a number less one to the other until there is none left; now and then it is late.
+// Sends a number less one to the other until there is none left; now and then it is late. One that has just been put
+// into another lane may have a turn left in the one before.
 caf::behavior player(caf::event_based_actor* self, Threads* seen, std::promise<void>* over) {
   return {[=](int left, const caf::actor& other) {
-    seen->insert(std::this_thread::get_id());
+    if (left < 19'000) seen->insert(std::this_thread::get_id());
     if (left == 0) return over->set_value();
     if (left % 1000 == 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the other lane is asleep by then
@@ -55,7 +56,7 @@ TEST_CASE("an actor stays in its lane, and what is sent from one to the other ar
   put_in_second_lane(world.system, Asked::scorer, next);
   over = std::promise<void>();
   second.clear();
-  caf::anon_send(in_second, 10, in_first);
+  caf::anon_send(in_second, 20'000, in_first);
   over.get_future().wait();
   CHECK(second == first);
 }

@@ -42,6 +42,10 @@ TEST_CASE("expressions") {
   CHECK(render("{{ -1|abs }} {{ 1 is odd and 2 is even }} {{ 5 is divisibleby 5 }}").starts_with("REFUSED"));
   CHECK(render("{{ a.items is callable }}{{ a['items'] }}", R"({"a": {"items": 1}})") == "True1");
   CHECK(render("{{ 1e5 }}").starts_with("REFUSED"));
+  // A sum leaves its parts as they were.
+  CHECK(render("{% set b = a %}{% set c = a + 'y' + b %}{{ a }}{{ b }}{{ c }}{{ 'k' + a }}"
+               "{% for x in [1, 2] %}{{ 'k' + a }}{% endfor %}",
+               R"({"a": "x"})") == "xxxyxkxkxkx");
   CHECK(render(R"({{ 'a\n\t\x41\u00e4\'\q' }})") == "a\n\tA\u00e4'\\q");
 }
 
