@@ -38,7 +38,7 @@ Score with_environment_reward(Score score, const Sequence& sequence) {
   return score;
 }
 
-// The end of every session.
+// What every session ends with.
 FinishedSession finish(Self self, Ending ending, Outcome outcome, const std::string& reason, const Score& score = {}) {
   LiveSession& live = *self->state.live;
   FinishedSession finished;
@@ -65,8 +65,9 @@ FinishedSession finish(Self self, Ending ending, Outcome outcome, const std::str
 void begin(Self self, TrajectoryId id);
 
 // Whoever gave the permit learns what became of it; when there is another one, the next session begins.
-void submit(Self self, FinishedSession finished) {
-  self->request(self->state.setup->permits, caf::infinite, submit_atom_v, permit_atom_v, std::move(finished))
+void submit(Self self, Ending ending, Outcome outcome, const std::string& reason, const Score& score = {}) {
+  self->request(self->state.setup->permits, caf::infinite, submit_atom_v, permit_atom_v,
+                finish(self, ending, outcome, reason, score))
       .then([self](TrajectoryId next) { begin(self, next); }, [self](const caf::error& gone) { self->quit(gone); });
 }
 
@@ -85,7 +86,7 @@ void fail_environment(Self self, const Error& error) {
   const std::string& environment = self->state.setup->settings.environment.name;
   log_warning("session", "environment " + environment + ": " + error.message);
   self->state.setup->metrics->environment_error(environment, "error");
-  submit(self, finish(self, Ending::failed, Outcome::env_failed, error.message));
+  submit(self, Ending::failed, Outcome::env_failed, error.message);
 }
 
 void ask_for_score(Self self, Ending ending);
@@ -133,11 +134,10 @@ void ask_for_turn(Self self) {
           [self](const TurnReply& reply) {
             if (reply) return answer_turn(self, *reply);
             const bool died = reply.error().message == generator_died;
-            const Outcome outcome = died ? Outcome::aborted : Outcome::invalid;
-            submit(self, finish(self, Ending::failed, outcome, reply.error().message));
+            submit(self, Ending::failed, died ? Outcome::aborted : Outcome::invalid, reply.error().message);
           },
           [self](const caf::error& error) {
-            submit(self, finish(self, Ending::failed, Outcome::aborted, "generator: " + caf::to_string(error)));
+            submit(self, Ending::failed, Outcome::aborted, "generator: " + caf::to_string(error));
           });
 }
 
@@ -151,11 +151,11 @@ void ask_for_score(Self self, Ending ending) {
           [self, ending](const ScoreReply& reply) {
             LiveSession& scored = *self->state.live;
             scored.seconds.score += scored.lap();
-            submit(self, reply ? finish(self, ending, Outcome::queued, "", *reply)
-                               : finish(self, ending, Outcome::score_failed, reply.error().message));
+            if (!reply) return submit(self, ending, Outcome::score_failed, reply.error().message);
+            submit(self, ending, Outcome::queued, "", *reply);
           },
           [self, ending](const caf::error& error) {
-            submit(self, finish(self, ending, Outcome::score_failed, "scorer: " + caf::to_string(error)));
+            submit(self, ending, Outcome::score_failed, "scorer: " + caf::to_string(error));
           });
 }
 

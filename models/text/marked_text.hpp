@@ -24,10 +24,6 @@ struct MarkedText {
     part.marks = marks.substr(begin, count);
     return part;
   }
-  void reserve(std::size_t size) {
-    text.reserve(size);
-    marks.reserve(size);
-  }
   MarkedText& operator+=(const MarkedText& more) {
     text += more.text;
     marks += more.marks;

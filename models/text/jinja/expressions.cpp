@@ -107,12 +107,6 @@ void Run::step() {
   if (++steps > most_steps) throw Failure{"the template takes too long"};
 }
 
-MarkedText Run::joined_in_place(MarkedText&& a, const MarkedText& b) {
-  if (a.size() + b.size() > 64 << 20) throw Failure{"the text grows beyond 64 MiB"};
-  a += b;
-  return std::move(a);
-}
-
 Value Name::evaluate(Run& run) const {
   run.step();
   return run.scope->find(name);

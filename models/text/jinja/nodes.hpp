@@ -36,10 +36,7 @@ struct Run {
   std::int64_t steps = 0;  // nodes visited
 
   void step();  // fails after too many: a template ends
-  void write(const MarkedText& text) { out = joined_in_place(std::move(out), text); }
-
- private:
-  static MarkedText joined_in_place(MarkedText&& a, const MarkedText& b);
+  void write(const MarkedText& text) { append(out, text); }
 };
 
 struct Expression {

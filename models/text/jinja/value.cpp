@@ -64,8 +64,7 @@ void Value::append(const MarkedText& more) {
   if (held.use_count() > 1) {
     *this = joined(*held, more);
   } else {
-    if (held->size() + more.size() > longest_text) throw Failure{"the text grows beyond 64 MiB"};
-    const_cast<MarkedText&>(*held) += more;  // made as one that may change
+    jinja::append(const_cast<MarkedText&>(*held), more);  // made as one that may change
   }
 }
 
@@ -171,12 +170,14 @@ std::vector<Value> items_of(const Value& value) {
   return items;
 }
 
+void append(MarkedText& text, const MarkedText& more) {
+  if (text.size() + more.size() > longest_text) throw Failure{"the text grows beyond 64 MiB"};
+  text += more;
+}
+
 MarkedText joined(const MarkedText& a, const MarkedText& b) {
-  if (a.size() + b.size() > longest_text) throw Failure{"the text grows beyond 64 MiB"};
-  MarkedText both;
-  both.reserve(a.size() + b.size());
-  both += a;
-  both += b;
+  MarkedText both = a;
+  append(both, b);
   return both;
 }
 

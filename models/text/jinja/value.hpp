@@ -90,7 +90,7 @@ class Value {
   const Loop* loop() const { return get<const Loop>(); }
   const Function* function() const { return get<const Function>(); }
   const Any& any() const { return any_; }
-  // Adds to a text: to itself where nobody else holds it. Fails above 64 MiB: a template must not fill the memory.
+  // Adds to a text: to itself where nobody else holds it.
   void append(const MarkedText& more);
   int depth() const;
 
@@ -126,7 +126,8 @@ struct JsonStyle {
 // json.dumps(value). All of it is marked as quoted.
 Value json_of(const Value& value, const JsonStyle& style);
 
-// Fails above 64 MiB: a template must not fill the memory.
+// These fail above 64 MiB: a template must not fill the memory.
+void append(MarkedText& text, const MarkedText& more);
 MarkedText joined(const MarkedText& a, const MarkedText& b);
 
 }  // namespace millrace::jinja
