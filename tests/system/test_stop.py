@@ -10,6 +10,15 @@ from pathlib import Path
 
 from service import Service, millrace, wait_until
 
+HANGING = """while read -r line; do
+  case $line in
+    *reset*) echo '{{"prompt": "Go on."}}' ;;
+    *) while [ -e {hang} ]; do touch {hangs}; sleep 0.1; done
+       echo '{{"observation": ".", "reward": 1, "terminated": true, "truncated": false}}' ;;
+  esac
+done
+"""
+
 
 class Stop(unittest.TestCase):
     def check_ends_in_order(self, service, number):
@@ -72,18 +81,24 @@ class Stop(unittest.TestCase):
     def test_the_second_signal_ends_it_at_once(self):
         folder = Path(tempfile.mkdtemp(prefix="millrace-test-"))
         self.addCleanup(shutil.rmtree, folder)
-        # A drain waits for the sessions that run: these write some hundred tokens each.
-        long_turns = ("model.max_context=4096", "generation.max_tokens=4000")
-        sets = [word for value in (*long_turns, "checkpoint.every_steps=2") for word in ("--set", value)]
+        # A drain waits for the sessions that run: these hang while there is a file.
+        hang, hangs = folder / "hang", folder / "hangs"
+        script = folder / "environment.sh"
+        script.write_text(HANGING.format(hang=hang, hangs=hangs))
+        sets = [word for value in ("environment.name=process", f"environment.command=sh {script}",
+                                   "reward.spec=environment", "checkpoint.every_steps=2") for word in ("--set", value)]
         with Service(*sets, state=folder / "state") as service:
             service.wait_for_steps(4)
+            hang.touch()
+            wait_until(hangs.exists, "a session that hangs")
             begun = time.monotonic()
             while service.process.poll() is None and time.monotonic() - begun < 20:
                 service.process.send_signal(signal.SIGTERM)  # two that come before the first is read are one
                 time.sleep(0.01)
             self.assertNotEqual(service.process.wait(1), 0)
             self.assertLess(time.monotonic() - begun, 3)
-        with Service("--steps", "1", state=folder / "state") as service:
+        hang.unlink()
+        with Service(*sets, "--steps", "1", state=folder / "state") as service:
             self.assertIn("goes on from checkpoint", service.log())
             self.assertEqual(service.wait(), 0, service.log())
 
