@@ -85,12 +85,6 @@ class Lanes : public caf::policy::unprofiled {
     return job;
   }
 
-  // CAF's logger writes nothing here, but takes a lock that all threads share, several times a turn.
-  template <class Worker>
-  void before_resume(Worker*, caf::resumable*) {
-    caf::logger::set_current_actor_system(nullptr);
-  }
-
   // At the end of the system.
   template <class Worker, class Release>
   void foreach_resumable(Worker* self, Release release) {
@@ -111,6 +105,26 @@ class Lanes : public caf::policy::unprofiled {
     return 0;
   }
 };
+
+}  // namespace millrace
+
+// CAF's own loop without its logger, which writes nothing here, but takes a lock that all threads share, several times
+// a turn, and asks every job by dynamic_cast which actor it is.
+template <>
+inline void caf::scheduler::worker<millrace::Lanes>::run() {
+  caf::logger::set_current_actor_system(nullptr);
+  while (true) {
+    resumable* job = policy_.dequeue(this);
+    switch (job->resume(this, max_throughput_)) {
+      case resumable::resume_later: policy_.resume_job_later(this, job); break;  // and stays referred to
+      case resumable::done:
+      case resumable::awaiting_message: intrusive_ptr_release(job); break;
+      case resumable::shutdown_execution_unit: return;
+    }
+  }
+}
+
+namespace millrace {
 
 // Whoever was there before goes back into the first lane.
 template <class Actor>

@@ -65,7 +65,9 @@ struct MetricFamilies {
   Counter& counter(const char* name, const char* help) {
     return family(prometheus::BuildCounter(), name, help).Add({});
   }
-  Gauge& gauge(const char* name, const char* help) { return family(prometheus::BuildGauge(), name, help).Add({}); }
+  Gauge& gauge(const char* name, const char* help, const prometheus::Labels& labels = {}) {
+    return family(prometheus::BuildGauge(), name, help).Add(labels);
+  }
   Histogram& histogram(const char* name, const char* help, const Buckets& buckets) {
     return family(prometheus::BuildHistogram(), name, help).Add({}, buckets);
   }
@@ -121,10 +123,10 @@ struct MetricFamilies {
                 {"reject", "stale"},
                 {"other", "other"}});
   Gauge& gate_capacity = gauge("gate_capacity", "Sessions that may start now.");
-  Series<Gauge> sessions = gauges("sessions", "Live training sessions.", {"state"}, {{"running"}});
-  Series<Gauge> queue_depth = gauges("queue_depth", "Accepted trajectories that are in no published version yet.",
-                                     {"queue"}, {{"trajectories"}});
-  Series<Gauge> queue_capacity = gauges("queue_capacity", "Places in the queue.", {"queue"}, {{"trajectories"}});
+  Gauge& running_sessions = gauge("sessions", "Live training sessions.", {{"state", "running"}});
+  Gauge& queue_depth =
+      gauge("queue_depth", "Accepted trajectories that are in no published version yet.", {{"queue", "trajectories"}});
+  Gauge& queue_capacity = gauge("queue_capacity", "Places in the queue.", {{"queue", "trajectories"}});
 
   // Learning.
   Series<Counter> train_steps =
@@ -154,8 +156,8 @@ struct MetricFamilies {
   Series<Gauge> learning_rate =
       gauges("learning_rate", "Learning rate of the last step.", {"learner"}, singles(learners));
   Histogram& reward = histogram("reward", "Total reward of a trajectory.", reward_buckets);
-  Series<Gauge> reward_mean =
-      gauges("reward_mean", "Mean reward of the last trajectories.", {"window"}, {{std::to_string(reward_window)}});
+  Gauge& reward_mean =
+      gauge("reward_mean", "Mean reward of the last trajectories.", {{"window", std::to_string(reward_window)}});
   Gauge& lifetime_trained = gauge("lifetime_trained_trajectories", "Trajectories trained over all runs on this state.");
   Gauge& evaluation_version = gauge("evaluation_version", "Policy version of the last evaluation; 0 before the first.");
   Gauge& evaluation_reward = gauge("evaluation_reward_mean", "Mean reward on tasks that are not trained.");

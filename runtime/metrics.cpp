@@ -60,8 +60,7 @@ struct Metrics::State : MetricFamilies {
       lags->total.show(lag.at({"total", verdict}));
     }
     const double sum = std::accumulate(rewards.begin(), rewards.end(), 0.0);
-    if (!rewards.empty())
-      reward_mean.at({std::to_string(reward_window)}).Set(sum / static_cast<double>(rewards.size()));
+    if (!rewards.empty()) reward_mean.Set(sum / static_cast<double>(rewards.size()));
     recovery_steps.Set(static_cast<double>(recovery.steps()));
     recovery_seconds.Set(recovery.seconds());
     recovering.Set(recovery.recovering() ? 1 : 0);
@@ -144,9 +143,9 @@ void Metrics::gate_decision(const char* decision, const char* reason) {
 
 void Metrics::gate(int capacity, int running, int queued, int queue_capacity) {
   state_->gate_capacity.Set(capacity);
-  state_->sessions.at({"running"}).Set(running);
-  state_->queue_depth.at({"trajectories"}).Set(queued);
-  state_->queue_capacity.at({"trajectories"}).Set(queue_capacity);
+  state_->running_sessions.Set(running);
+  state_->queue_depth.Set(queued);
+  state_->queue_capacity.Set(queue_capacity);
 }
 
 void Metrics::value_step(double seconds, double gradient_norm, double learning_rate) {

@@ -207,6 +207,7 @@ ExpressionPtr ExpressionParser::parse_postfix(ExpressionPtr value) {
       node->object = std::move(value);
       node->name = take().text;
       node->key = Value::of_template(node->name);
+      node->is_method = is_method_name(node->name);
       value = std::move(node);
     } else if (try_symbol("[")) {
       value = parse_subscript(std::move(value));

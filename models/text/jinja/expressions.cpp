@@ -107,6 +107,13 @@ void Run::step() {
   if (++steps > most_steps) throw Failure{"the template takes too long"};
 }
 
+void Expression::write(Run& run) const {
+  const Value written = evaluate(run);
+  run.write(written.text() ? *written.text() : str_of(written));
+}
+
+void Constant::write(Run& run) const { run.write(value.text() ? *value.text() : str_of(value)); }
+
 Value Name::evaluate(Run& run) const {
   run.step();
   return run.scope->find(name);
@@ -133,7 +140,9 @@ Value Attribute::evaluate(Run& run) const {
   run.step();
   const Value owner = object->evaluate(run);
   refuse_undefined(owner);
-  if (const Value method = method_of(owner, name); !method.is_undefined()) return method;
+  if (is_method) {
+    if (const Value method = method_of(owner, name); !method.is_undefined()) return method;
+  }
   return item_of(owner, key);
 }
 
@@ -224,6 +233,16 @@ Value Binary::evaluate(Run& run) const {
   refuse_undefined(a);
   refuse_undefined(b);
   return symbol == "+" ? sum(std::move(a), b) : arithmetic(symbol, a, b);
+}
+
+void Binary::write(Run& run) const {
+  if (!is_text()) return Expression::write(run);
+  run.step();
+  left->write(run);
+  const Value b = right->evaluate(run);
+  refuse_undefined(b);
+  if (!b.text()) arithmetic(symbol, Value::of_template(""), b);  // refuses the two
+  run.write(*b.text());
 }
 
 Value Comparison::evaluate(Run& run) const {

@@ -14,6 +14,9 @@ Builtin* find_test(std::string_view name);
 // Python has and we have not fails.
 Value method_of(const Value& object, const std::string& name);
 
+// Whether Python's str, dict or list has a method of this name.
+bool is_method_name(std::string_view name);
+
 // object[key], and object.name where that is no method.
 Value item_of(const Value& object, const Value& key);
 

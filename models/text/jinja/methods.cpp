@@ -239,6 +239,11 @@ Value method_of(const Value& object, const std::string& name) {
   return Undefined{name};
 }
 
+bool is_method_name(std::string_view name) {
+  const auto has = [&](const auto&... names) { return (names.contains(name) || ...); };
+  return has(text_methods, dict_methods, list_methods, other_text_methods, other_dict_methods, other_list_methods);
+}
+
 Value item_of(const Value& object, const Value& key) {
   const auto nothing = [&] { return Undefined{key.text() ? key.text()->text : type_name(key)}; };
   if (const auto* undefined = std::get_if<Undefined>(&object.any()))

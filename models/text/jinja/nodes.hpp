@@ -42,12 +42,17 @@ struct Run {
 struct Expression {
   virtual ~Expression() = default;
   virtual Value evaluate(Run& run) const = 0;
+  // Whether it is a text whenever it is anything at all. Then it can be written part by part.
+  virtual bool is_text() const { return false; }
+  virtual void write(Run& run) const;  // what {{ expression }} does
 };
 using ExpressionPtr = std::unique_ptr<const Expression>;
 
 struct Constant : Expression {
   explicit Constant(Value constant) : value(std::move(constant)) {}
   Value evaluate(Run&) const override { return value; }
+  bool is_text() const override { return value.text() != nullptr; }
+  void write(Run& run) const override;
   Value value;
 };
 struct Name : Expression {
@@ -68,7 +73,8 @@ struct Attribute : Expression {  // object.name
   Value evaluate(Run& run) const override;
   ExpressionPtr object;
   std::string name;
-  Value key;  // the name as a value
+  Value key;               // the name as a value
+  bool is_method = false;  // of some type
 };
 struct Item : Expression {  // object[key]
   Value evaluate(Run& run) const override;
@@ -111,6 +117,8 @@ struct Unary : Expression {  // not, -, +
 };
 struct Binary : Expression {  // arithmetic, ~, and, or
   Value evaluate(Run& run) const override;
+  bool is_text() const override { return symbol == "+" && left->is_text(); }
+  void write(Run& run) const override;
   std::string symbol;
   ExpressionPtr left, right;
 };

@@ -64,8 +64,7 @@ Flow Text::execute(Run& run) const {
 }
 
 Flow Output::execute(Run& run) const {
-  const Value written = value->evaluate(run);
-  run.write(written.text() ? *written.text() : str_of(written));
+  value->write(run);
   return Flow::on;
 }
 
