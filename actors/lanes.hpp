@@ -112,9 +112,9 @@ class Lanes : public caf::policy::unprofiled {
 // a turn, and asks every job by dynamic_cast which actor it is.
 template <>
 inline void caf::scheduler::worker<millrace::Lanes>::run() {
-  caf::logger::set_current_actor_system(nullptr);
   while (true) {
     resumable* job = policy_.dequeue(this);
+    caf::logger::set_current_actor_system(nullptr);  // an actor that makes another one turns it on
     switch (job->resume(this, max_throughput_)) {
       case resumable::resume_later: policy_.resume_job_later(this, job); break;  // and stays referred to
       case resumable::done:
