@@ -35,6 +35,7 @@ class Lanes : public caf::policy::unprofiled {
     explicit worker_data(caf::scheduler::abstract_coordinator*) {}
     worker_data(const worker_data&) {}  // CAF copies an empty one
     std::deque<caf::resumable*> jobs;
+    int turns = 0;  // since it has taken what had arrived
     std::mutex mutex;
     std::condition_variable came;
     std::deque<caf::resumable*> arrived;
@@ -67,18 +68,18 @@ class Lanes : public caf::policy::unprofiled {
 
   template <class Worker>
   caf::resumable* dequeue(Worker* self) {
-    constexpr int looks = 100;  // some 50 us: to sleep and be woken takes as long
+    constexpr int looks = 100;      // some 50 us: to sleep and be woken takes as long
+    constexpr int most_turns = 64;  // before what has arrived is looked at: to fetch each by itself costs as much as it
     auto& lane = d(self);
-    for (int look = 0; lane.jobs.empty() || lane.any_arrived.load(std::memory_order_relaxed); ++look) {
-      if (look < looks && !lane.any_arrived.load(std::memory_order_relaxed)) {
-        std::this_thread::yield();
-        continue;
-      }
+    const auto any_arrived = [&] { return lane.any_arrived.load(std::memory_order_relaxed); };
+    for (int look = 0; lane.jobs.empty() && !any_arrived() && look < looks; ++look) std::this_thread::yield();
+    if (lane.jobs.empty() || (++lane.turns >= most_turns && any_arrived())) {
       std::unique_lock lock(lane.mutex);
       lane.came.wait(lock, [&] { return !lane.arrived.empty(); });
       lane.jobs.insert(lane.jobs.end(), lane.arrived.begin(), lane.arrived.end());
       lane.arrived.clear();
       lane.any_arrived = false;
+      lane.turns = 0;
     }
     caf::resumable* job = lane.jobs.front();
     lane.jobs.pop_front();

@@ -5,7 +5,7 @@
 namespace millrace {
 
 Episode::Episode(const Tokenizer& tokenizer, const EnvironmentSettings& limits, int max_context)
-    : tokenizer_(tokenizer), limits_(limits), max_context_(max_context) {
+    : tokenizer_(tokenizer), max_turns_(limits.max_turns), max_tokens_(std::min(limits.max_tokens, max_context)) {
   trajectory_.environment = limits.name;
 }
 
@@ -19,8 +19,7 @@ expected<void> Episode::begin(const Task& task) {
 }
 
 bool Episode::has_room() const {
-  const auto length = static_cast<int>(trajectory_.sequence.tokens.size());
-  return trajectory_.turns < limits_.max_turns && length < std::min(limits_.max_tokens, max_context_);
+  return trajectory_.turns < max_turns_ && std::ssize(trajectory_.sequence.tokens) < max_tokens_;
 }
 
 std::string Episode::add_turn(const FinishedTurn& turn, const Sampling& sampling) {

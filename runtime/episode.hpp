@@ -34,8 +34,8 @@ class Episode {
   void append(const Tokens& tokens, bool action, const std::vector<float>& logp, const std::vector<Version>& versions);
 
   const Tokenizer& tokenizer_;
-  EnvironmentSettings limits_;
-  int max_context_;
+  int max_turns_;
+  int max_tokens_;          // of the whole sequence
   bool turn_ended_ = true;  // the last turn sampled its own end-of-turn token
   bool rewarded_ = false;   // the environment gave rewards on the way
   Trajectory trajectory_;

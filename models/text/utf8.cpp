@@ -1,5 +1,6 @@
 #include "models/text/utf8.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace millrace {
@@ -50,13 +51,18 @@ Character first_character(std::string_view bytes) {
 
 std::size_t append_characters(std::string_view bytes, std::string& text) {
   std::size_t used = 0;
-  while (used < bytes.size()) {
+  while (true) {
+    // Most of it is ASCII, in long runs.
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(used);
+    const auto end = std::find_if(begin, bytes.end(), [](char byte) { return (byte & 0x80) != 0; });
+    text.append(begin, end);
+    used = static_cast<std::size_t>(end - bytes.begin());
+    if (used == bytes.size()) return used;
     const auto [kind, size] = first_character(bytes.substr(used));
-    if (kind == Kind::unfinished) break;
+    if (kind == Kind::unfinished) return used;
     text += kind == Kind::whole ? bytes.substr(used, size) : replacement_character;
     used += size;
   }
-  return used;
 }
 
 CodePoint character_at(std::string_view bytes, std::size_t at) {
