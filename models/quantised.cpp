@@ -129,7 +129,45 @@ struct Vnni {
   }
 };
 
-inline __attribute__((always_inline)) void multiply_plainly(const Factors& f, std::int64_t row, std::int64_t block) {
+// The same a block at a time: sums of four rows with one fill half of the registers, twice as many would not fit.
+struct Avx2 {
+  template <int Rows, int Blocks>
+  static void multiply(const Factors& f, std::int64_t row, std::int64_t block) {
+    for (int b = 0; b < Blocks; ++b) multiply_block<Rows>(f, row, block + b);
+  }
+
+  template <int Rows>
+  [[gnu::target("avx2")]] static void multiply_block(const Factors& f, std::int64_t row, std::int64_t block) {
+    constexpr int halves = 2;  // of a block's outputs, a register each
+    const std::int16_t* x = f.x + row * f.in;
+    const std::int8_t* weight = f.weight + block * block_bytes(f.in);
+    __m256i sums[Rows][halves];
+    for (auto& of_row : sums) {
+      for (__m256i& sum : of_row) sum = _mm256_setzero_si256();
+    }
+    for (std::int64_t pair = 0; pair < f.in / 2; ++pair) {
+      __m256i w[halves];
+      for (int h = 0; h < halves; ++h) {
+        const auto* numbers = weight + scales + (pair * halves + h) * width;
+        w[h] = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+      }
+      for (int r = 0; r < Rows; ++r) {
+        const __m256i both = _mm256_set1_epi32(two_values(x + r * f.in + 2 * pair));
+        for (int h = 0; h < halves; ++h) sums[r][h] = _mm256_add_epi32(sums[r][h], _mm256_madd_epi16(both, w[h]));
+      }
+    }
+    for (int h = 0; h < halves; ++h) {
+      const __m256 scale = _mm256_loadu_ps(reinterpret_cast<const float*>(weight) + h * width / halves);
+      for (int r = 0; r < Rows; ++r) {
+        const __m256 exact = _mm256_cvtepi32_ps(sums[r][h]);
+        _mm256_storeu_ps(f.out + (row + r) * f.out_size + block * width + h * width / halves,
+                         _mm256_mul_ps(exact, _mm256_mul_ps(scale, _mm256_set1_ps(f.steps[row + r]))));
+      }
+    }
+  }
+};
+
+void multiply_plainly(const Factors& f, std::int64_t row, std::int64_t block) {
   const std::int16_t* x = f.x + row * f.in;
   const std::int8_t* weight = f.weight + block * block_bytes(f.in);
   std::int32_t sums[width] = {};
@@ -143,18 +181,11 @@ inline __attribute__((always_inline)) void multiply_plainly(const Factors& f, st
   for (std::int64_t c = 0; c < width; ++c) out[c] = static_cast<float>(sums[c]) * (scale[c] * f.steps[row]);
 }
 
-[[gnu::target("avx2")]] void multiply_in_avx2(const Factors& f, std::int64_t row, std::int64_t block) {
-  multiply_plainly(f, row, block);
-}
-
 struct Plain {
   template <int Rows, int Blocks>
   static void multiply(const Factors& f, std::int64_t row, std::int64_t block) {
-    static const bool avx2 = __builtin_cpu_supports("avx2");
     for (int r = 0; r < Rows; ++r) {
-      for (int b = 0; b < Blocks; ++b) {
-        avx2 ? multiply_in_avx2(f, row + r, block + b) : multiply_plainly(f, row + r, block + b);
-      }
+      for (int b = 0; b < Blocks; ++b) multiply_plainly(f, row + r, block + b);
     }
   }
 };
@@ -202,13 +233,20 @@ at::Tensor quantised(const at::Tensor& weight) {
 at::Tensor quantised_product(const at::Tensor& x, const at::Tensor& weight) {
   static const bool vnni =
       __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  static const bool avx2 = __builtin_cpu_supports("avx2");
   const at::Tensor rows = x.contiguous(), blocks = weight.contiguous();
   const Integers integers = integers_of(rows);
   at::Tensor result = at::empty({rows.size(0), blocks.size(0)}, at::kFloat);
   const Factors factors{
       integers.values.data(),   integers.steps.data(), rows.size(1), blocks.const_data_ptr<std::int8_t>(),
       result.data_ptr<float>(), blocks.size(0)};
-  vnni ? multiply<Vnni>(factors, rows.size(0)) : multiply<Plain>(factors, rows.size(0));
+  if (vnni) {
+    multiply<Vnni>(factors, rows.size(0));
+  } else if (avx2) {
+    multiply<Avx2>(factors, rows.size(0));
+  } else {
+    multiply<Plain>(factors, rows.size(0));
+  }
   return result;
 }
 
