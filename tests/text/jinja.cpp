@@ -61,6 +61,8 @@ TEST_CASE("statements") {
   CHECK(
       render("{% macro f(a, b=2) %}{{ a }}-{{ b }}{% endmacro %}{{ f(1) }} {{ f(1, b=3) }} {{ f(b=1, a=2)|upper }}") ==
       "1-2 1-3 2-1");
+  CHECK(render("{% macro f(a) %}({{ 'k' + a }}){% endmacro %}{{ 'a' + f('b') + 'c' }}{% set t %}{{ 'd' + f('e') }}"
+               "{% endset %}{{ t }}") == "a(kb)cd(ke)");
   CHECK(render("{% set t %}a{{ 1 }}{% endset %}{{ t }}{{ t }}") == "a1a1");
   CHECK(render("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i == 3 %}{% break %}{% endif %}{{ i }}"
                "{% endfor %}") == "02");

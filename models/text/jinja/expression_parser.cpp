@@ -9,6 +9,7 @@ namespace {
 
 ExpressionPtr binary(std::string symbol, ExpressionPtr left, ExpressionPtr right) {
   auto node = std::make_unique<Binary>();
+  node->is_text = symbol == "+" && left->is_text;
   node->symbol = std::move(symbol);
   node->left = std::move(left);
   node->right = std::move(right);

@@ -112,8 +112,6 @@ void Expression::write(Run& run) const {
   run.write(written.text() ? *written.text() : str_of(written));
 }
 
-void Constant::write(Run& run) const { run.write(value.text() ? *value.text() : str_of(value)); }
-
 Value Name::evaluate(Run& run) const {
   run.step();
   return run.scope->find(name);
@@ -236,7 +234,7 @@ Value Binary::evaluate(Run& run) const {
 }
 
 void Binary::write(Run& run) const {
-  if (!is_text()) return Expression::write(run);
+  if (!is_text) return Expression::write(run);
   run.step();
   left->write(run);
   const Value b = right->evaluate(run);

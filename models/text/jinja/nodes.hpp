@@ -42,17 +42,14 @@ struct Run {
 struct Expression {
   virtual ~Expression() = default;
   virtual Value evaluate(Run& run) const = 0;
-  // Whether it is a text whenever it is anything at all. Then it can be written part by part.
-  virtual bool is_text() const { return false; }
   virtual void write(Run& run) const;  // what {{ expression }} does
+  bool is_text = false;                // whenever it is anything at all: it can be written part by part
 };
 using ExpressionPtr = std::unique_ptr<const Expression>;
 
 struct Constant : Expression {
-  explicit Constant(Value constant) : value(std::move(constant)) {}
+  explicit Constant(Value constant) : value(std::move(constant)) { is_text = value.text() != nullptr; }
   Value evaluate(Run&) const override { return value; }
-  bool is_text() const override { return value.text() != nullptr; }
-  void write(Run& run) const override;
   Value value;
 };
 struct Name : Expression {
@@ -117,7 +114,6 @@ struct Unary : Expression {  // not, -, +
 };
 struct Binary : Expression {  // arithmetic, ~, and, or
   Value evaluate(Run& run) const override;
-  bool is_text() const override { return symbol == "+" && left->is_text(); }
   void write(Run& run) const override;
   std::string symbol;
   ExpressionPtr left, right;
