@@ -6,6 +6,7 @@
 #include "runtime/clock.hpp"
 #include "runtime/rewards/asker.hpp"
 #include "tests/actors/fixture.hpp"
+#include "tests/eventually.hpp"
 #include "tests/runtime/http_fixture.hpp"
 
 using namespace millrace;
@@ -57,7 +58,7 @@ struct RemoteWorld : ActorFixture {
     stop();
   }
   void wait_for(const std::atomic<int>& counter, int count) {
-    for (int i = 0; i < 5000 && counter < count; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    testing::eventually(std::chrono::seconds(5), [&] { return counter >= count; });
     REQUIRE(counter == count);
   }
   // Until the answers of the other threads are in the mailbox and have been dealt with.

@@ -14,6 +14,7 @@
 #include <caf/scoped_actor.hpp>
 
 #include "runtime/reward.hpp"
+#include "tests/eventually.hpp"
 #include "tests/rounds.hpp"
 #include "tests/temporary_directory.hpp"
 
@@ -108,11 +109,7 @@ struct World {
   }
   template <class Condition>
   bool wait_for(Condition condition) {
-    for (int i = 0; i < 3000; ++i) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return false;
+    return testing::eventually(std::chrono::seconds(30), condition);
   }
   bool more_steps(int count) {
     const int before = steps;

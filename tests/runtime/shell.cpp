@@ -4,11 +4,11 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "runtime/base64.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/sandbox.hpp"
+#include "tests/eventually.hpp"
 #include "tests/rounds.hpp"
 #include "tests/temporary_directory.hpp"
 
@@ -32,16 +32,6 @@ std::size_t processes_of_sandboxes() {
     count += words.find("bwrap") != std::string::npos && words.find("--unshare-all") != std::string::npos ? 1 : 0;
   }
   return count;
-}
-
-// The kernel takes a sandbox's processes down after its outermost one, whose end is all that its owner waits for.
-bool all_sandboxes_end_within(std::chrono::seconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (processes_of_sandboxes() > 0) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return true;
 }
 
 }  // namespace
@@ -145,7 +135,8 @@ TEST_CASE("hostile commands stay in the sandbox") {
   MESSAGE(rounds * std::ssize(cases) << " hostile commands, " << ended << " sandboxes taken down, "
                                      << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
                                      << " s");
-  CHECK(all_sandboxes_end_within(std::chrono::seconds(2)));
+  // The kernel takes a sandbox's processes down after its outermost one, whose end is all that its owner waits for.
+  CHECK(testing::eventually(std::chrono::seconds(2), [] { return processes_of_sandboxes() == 0; }));
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(outside.path())) {
     (void)entry;

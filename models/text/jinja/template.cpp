@@ -30,9 +30,6 @@ expected<Template> Template::parse(std::string_view source) {
 
 expected<MarkedText> Template::render(std::vector<std::pair<std::string, Value>> variables) const {
   Run run;
-  constexpr std::size_t usual = 1024;  // bytes of a conversation
-  run.out.text.reserve(usual);
-  run.out.marks.reserve(usual);
   // What the conversation brings, and what the template sets, hides Jinja's own functions.
   static const auto functions = scope_of(global_functions(), nullptr);
   run.scope = scope_of(std::move(variables), functions);
